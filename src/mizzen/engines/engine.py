@@ -1,0 +1,47 @@
+"""The Engine protocol: start, update, adopt, stop and watch what a Workload asks for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.workload import ReplicaStatus
+
+
+class Capability(StrEnum):
+    CONTAINERS = "containers"
+    GPUS = "gpus"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What was seen of a workload just now, one entry per replica that should or still does exist, by index."""
+
+    replicas: tuple[ReplicaStatus, ...] = ()
+
+
+class Engine(Protocol):
+    @property
+    def capabilities(self) -> frozenset[Capability]: ...
+
+    async def apply(self, workload: Resource) -> Observation:
+        """Start, update, adopt or scale so that the world fits the spec; returns at once with what is seen now.
+
+        Idempotent. Replicas are keyed by (workload uid, index): what already runs with the same spec is left alone.
+        """
+        ...
+
+    async def delete(self, workload: Resource) -> bool:
+        """Stop everything of this workload. True: all of it is gone. False: ask again."""
+        ...
+
+    def logs(self, workload: Resource, *, tail: int | None = None, follow: bool = False) -> AsyncIterator[bytes]:
+        """What the replicas printed, in chunks of whole lines."""
+        ...
+
+    def changes(self) -> AsyncIterator[Ref]:
+        """Hints that a workload is worth another `apply`. The truth comes from `apply`."""
+        ...

@@ -1,0 +1,109 @@
+"""The whole exception family. No HTTP numbers: `server/errors.py` holds the one table of those.
+
+Each class has a `reason`, the word that travels on the wire, so that a client raises the class the server raised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with what somebody sent: where (`spec.replicas`) and what."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class MizzenError(Exception):
+    """Something Mizzen can explain. `hint` says what to do next, where we know it."""
+
+    reason: ClassVar[str] = "InternalError"
+
+    def __init__(self, message: str, *, hint: str = "", faults: tuple[Fault, ...] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.faults = faults
+
+
+class BadRequest(MizzenError):
+    """What was sent cannot be read at all."""
+
+    reason = "BadRequest"
+
+
+class Invalid(MizzenError):
+    """What was sent can be read but breaks rules: `faults` lists all of them."""
+
+    reason = "Invalid"
+
+    @classmethod
+    def of(cls, what: str, faults: tuple[Fault, ...]) -> Invalid:
+        return cls(f"{what} is invalid: " + "; ".join(map(str, faults)), faults=faults)
+
+
+class Unauthenticated(MizzenError):
+    reason = "Unauthorized"
+
+
+class Forbidden(MizzenError):
+    reason = "Forbidden"
+
+
+class NotFound(MizzenError):
+    reason = "NotFound"
+
+
+class AlreadyExists(MizzenError):
+    reason = "AlreadyExists"
+
+
+class Conflict(MizzenError):
+    """The object changed since it was read, or its state forbids this."""
+
+    reason = "Conflict"
+
+
+class Expired(MizzenError):
+    """The place a watch or a listing wants to go on from is no longer kept: list again."""
+
+    reason = "Expired"
+
+
+class TooLarge(MizzenError):
+    reason = "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(MizzenError):
+    reason = "UnsupportedMediaType"
+
+
+class Unavailable(MizzenError):
+    """Not now: starting, stopping, or nothing ready. Worth trying again."""
+
+    reason = "ServiceUnavailable"
+
+
+class DeadlineExceeded(MizzenError):
+    reason = "Timeout"
+
+
+class ModelFailed(MizzenError):
+    """The model itself could not load, or raised while it predicted."""
+
+    reason = "ModelFailed"
+
+
+FAMILY: dict[str, type[MizzenError]] = {
+    cls.reason: cls
+    for cls in (
+        MizzenError, BadRequest, Invalid, Unauthenticated, Forbidden, NotFound, AlreadyExists, Conflict, Expired,
+        TooLarge, UnsupportedMediaType, Unavailable, DeadlineExceeded, ModelFailed,
+    )
+}  # fmt: skip

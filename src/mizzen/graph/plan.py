@@ -1,0 +1,66 @@
+"""Plan and Table: what the plane compiles resources into, and all a gateway needs to answer.
+
+The plane writes a Table as an immutable JSON file (write, rename); gateways read it, keep serving the last good one,
+and start from it when the plane is away. Ids of servers are `<namespace>/<InferenceModel name>`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+FORMAT = 1
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One served version: the replicas behind one queue."""
+
+    id: str
+    model: str
+    version: str
+    addresses: tuple[str, ...]
+    """unix:<path> of each replica, present and expected: a gateway keeps trying those that do not answer."""
+    batch_size: int = 64
+    timeout_ms: int | None = None
+    idempotent: bool = True
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How to answer one name. So far: ask the least busy of some servers of one version."""
+
+    servers: tuple[str, ...]
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One callable name in one namespace."""
+
+    namespace: str
+    name: str
+    version: str
+    """Reported as model_version."""
+    plan: Plan
+    versions: dict[str, Plan] = {}
+    """For /versions/<v>/: every version of this name that is served."""
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    format: int = FORMAT
+    serial: int = 0
+    """Grows with each published table; taken from the store's resource version."""
+    servers: tuple[Server, ...] = ()
+    routes: tuple[Route, ...] = ()
+
+
+_decode = msgspec.json.Decoder(Table).decode
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def encode(table: Table) -> bytes:
+    return _encode(table)
+
+
+def decode(data: bytes) -> Table:
+    """ValueError when this is no table, or one of a newer format."""
+    table = _decode(data)
+    if table.format != FORMAT:
+        raise ValueError(f"table format {table.format} is not {FORMAT}: plane and gateway differ in version")
+    return table

@@ -1,0 +1,250 @@
+"""The envelope every kind shares: identity, metadata, conditions, owner references.
+
+`Resource` is what a Store keeps: the spec exactly as its author wrote it. Typed views (`ModelSpec.of(resource)`)
+are decoded from it on reading, with defaults filled in; they are never written back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from mizzen.errors import Fault, Invalid
+
+API_VERSION = "mizzen.dev/v1alpha1"
+DEFAULT_NAMESPACE = "default"
+
+CHILDREN_FINALIZER = "mizzen.dev/children"
+"""Held by an owner until everything it owns is gone; `reconcile/apply.py` removes it."""
+
+ENGINE_FINALIZER = "mizzen.dev/engine"
+"""Held by a Workload until its processes are gone; `controllers/workloads.py` removes it."""
+
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+VERSION = re.compile(r"[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ref:
+    """Which object: the identity (kind, namespace, name)."""
+
+    kind: str
+    name: str
+    namespace: str = DEFAULT_NAMESPACE
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind}/{self.name}"
+            if self.namespace == DEFAULT_NAMESPACE
+            else f"{self.kind}/{self.namespace}/{self.name}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerReference:
+    kind: str
+    name: str
+    uid: str
+
+    def wire(self) -> dict[str, Any]:
+        return {
+            "apiVersion": API_VERSION, "kind": self.kind, "name": self.name, "uid": self.uid,
+            "controller": True, "blockOwnerDeletion": True,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """Metadata. The store fills in uid, resource_version, generation and the times; callers leave them alone."""
+
+    name: str
+    namespace: str = DEFAULT_NAMESPACE
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    created: datetime | None = None
+    deleted: datetime | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    owners: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    def wire(self) -> dict[str, Any]:
+        data: dict[str, Any] = {"name": self.name, "namespace": self.namespace}
+        optional = {
+            "uid": self.uid, "resourceVersion": self.resource_version, "generation": self.generation,
+            "creationTimestamp": self.created and format_time(self.created),
+            "deletionTimestamp": self.deleted and format_time(self.deleted),
+            "labels": dict(self.labels), "annotations": dict(self.annotations),
+            "ownerReferences": [owner.wire() for owner in self.owners], "finalizers": list(self.finalizers),
+        }  # fmt: skip
+        return data | {key: value for key, value in optional.items() if value}
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            name=data["name"],
+            namespace=data.get("namespace") or DEFAULT_NAMESPACE,
+            uid=data.get("uid", ""),
+            resource_version=str(data.get("resourceVersion", "")),
+            generation=data.get("generation", 0),
+            created=parse_time(data.get("creationTimestamp")),
+            deleted=parse_time(data.get("deletionTimestamp")),
+            labels=data.get("labels") or {},
+            annotations=data.get("annotations") or {},
+            owners=tuple(
+                OwnerReference(owner["kind"], owner["name"], owner["uid"])
+                for owner in data.get("ownerReferences") or ()
+            ),
+            finalizers=tuple(data.get("finalizers") or ()),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One object of any kind. `spec` and `status` are plain JSON data; treat them as read-only."""
+
+    kind: str
+    meta: Meta
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    status: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(self.kind, self.meta.name, self.meta.namespace)
+
+    @property
+    def deleting(self) -> bool:
+        return self.meta.deleted is not None
+
+    @property
+    def as_owner(self) -> OwnerReference:
+        return OwnerReference(self.kind, self.meta.name, self.meta.uid)
+
+    def owned_by(self, owner: Resource) -> bool:
+        return any(reference.uid == owner.meta.uid for reference in self.meta.owners)
+
+    def with_status(self, status: Status) -> Resource:
+        return replace(self, status=status.wire())
+
+    def wire(self) -> dict[str, Any]:
+        return {
+            "apiVersion": API_VERSION, "kind": self.kind, "metadata": self.meta.wire(),
+            "spec": dict(self.spec), "status": dict(self.status),
+        }  # fmt: skip
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Self:
+        """Read back what a store or a plane gave us: lenient. Admission reads what users send, strictly."""
+        return cls(
+            kind=data["kind"],
+            meta=Meta.from_wire(data["metadata"]),
+            spec=data.get("spec") or {},
+            status=data.get("status") or {},
+        )
+
+
+class Part(BaseModel):
+    """Base of every piece of a spec or status: frozen, camelCase on the wire, snake_case in code."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+    def wire(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class Spec(Part):
+    @classmethod
+    def of(cls, resource: Resource) -> Self:
+        """The typed spec with defaults. Raises Invalid: stored specs are validated on loading, too."""
+        try:
+            return cls.model_validate(resource.spec, extra="ignore")
+        except ValidationError as error:
+            raise Invalid.of(str(resource.ref), faults_of(error, "spec")) from error
+
+    @classmethod
+    def strict(cls, spec: Mapping[str, Any]) -> tuple[Fault, ...]:
+        """Every fault of a spec that a user sent; unknown fields are faults. Empty means good."""
+        try:
+            cls.model_validate(spec, extra="forbid")
+        except ValidationError as error:
+            return faults_of(error, "spec")
+        return ()
+
+
+class Condition(Part):
+    """One statement about an object, in the Kubernetes shape."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str = ""
+    last_transition_time: str = ""
+    observed_generation: int = 0
+
+    @property
+    def true(self) -> bool:
+        return self.status == "True"
+
+
+class Status(Part):
+    observed_generation: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+    @classmethod
+    def of(cls, resource: Resource) -> Self:
+        return cls.model_validate(resource.status, extra="ignore")
+
+    def condition(self, type_: str) -> Condition | None:
+        return next((condition for condition in self.conditions if condition.type == type_), None)
+
+
+def merge_conditions(
+    old: Iterable[Condition], new: Iterable[Condition], *, generation: int, now: datetime
+) -> tuple[Condition, ...]:
+    """`new` over `old`: the transition time moves only when the status did. Conditions not in `new` are dropped."""
+    before = {condition.type: condition for condition in old}
+    merged = []
+    for condition in new:
+        was = before.get(condition.type)
+        kept = was is not None and was.status == condition.status and was.last_transition_time
+        moved = was.last_transition_time if was is not None and kept else format_time(now)
+        merged.append(condition.model_copy(update={"last_transition_time": moved, "observed_generation": generation}))
+    return tuple(merged)
+
+
+def faults_of(error: ValidationError, root: str) -> tuple[Fault, ...]:
+    """Pydantic's errors as our faults, with paths as people write them: spec.artifacts[0].digest."""
+    faults = []
+    for item in error.errors(include_url=False, include_input=False, include_context=False):
+        path = root + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            parent, _, unknown = path.rpartition(".")
+            faults.append(Fault(parent, f"unknown field '{unknown}'"))
+        elif item["type"] == "missing":
+            faults.append(Fault(path, "required"))
+        else:
+            faults.append(Fault(path, item["msg"].removeprefix("Value error, ")))
+    return tuple(faults)
+
+
+def name_fault(name: object, path: str = "metadata.name") -> Fault | None:
+    if isinstance(name, str) and NAME.fullmatch(name):
+        return None
+    if name in (None, ""):
+        return Fault(path, "required")
+    return Fault(path, f"{name!r} is not a name: lower-case letters, digits and '-', at most 63, e.g. 'my-model'")
+
+
+def format_time(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text).astimezone(UTC) if text else None

@@ -1,0 +1,37 @@
+"""InferenceModel: one serving service, that is a version, a place and a number of replicas."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from mizzen.kinds.meta import Part, Spec, Status
+from mizzen.kinds.model import Framework, Version
+
+
+class Batching(Part):
+    batch_size: int = Field(64, ge=1, le=4096, description="Most requests that one call of the model may answer.")
+
+
+class InferenceModelSpec(Spec):
+    model_name: str = Field(min_length=1)
+    target_version: Version = Field(description="The ModelVersion of `modelName` to serve.")
+    deploy_to_layer: Literal["cloud", "edge"] = "cloud"
+    framework_type: Framework | None = Field(None, description="Default: the framework of the version.")
+    replicas: int = Field(1, ge=0, le=64)
+    timeout_ms: int | None = Field(None, ge=1, le=60_000, description="Deadline of a request; the ceiling is 60 s.")
+    batching: Batching | None = Field(
+        None, description="Given, requests may share a call of a Python function too; scikit-learn models always batch."
+    )
+    idempotent: bool = Field(True, description="May a request be sent again when the process that had it died?")
+
+
+class InferenceModelStatus(Status):
+    """Conditions: `Accepted` (the spec can be served), `Ready` (at least one replica answers)."""
+
+    url: str | None = Field(None, description="Where to send inference requests while serving.")
+    serving_version: str | None = Field(None, description="Moves only after the new version has answered readiness.")
+    replicas: int = 0
+    ready_replicas: int = 0
+    restarts: int = 0

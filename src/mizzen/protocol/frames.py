@@ -1,0 +1,95 @@
+"""Frames between a gateway and a runtime: one stream socket per pair, many requests in one frame.
+
+    u32 length of the whole frame | u8 protocol version | u8 type | u16 flags | u32 id | body
+
+The runtime speaks first: HELLO as soon as it accepts a connection, which it does only once its model can answer. So a
+replica is ready exactly when its hello arrives. The gateway then sends INFER frames and gets one REPLY (or several
+parts, the last flagged LAST) with the same id, in any order. DRAIN from the runtime means: send no more, read what is
+owed, then close.
+
+Bodies are msgpack (`protocol/msgpack.py`):
+
+    HELLO  {"state": "ready", "pid": int, "framework": str, "inputs": [tensor], "outputs": [tensor],
+            "strict": bool, "batch": bool}
+           tensor = {"name": str, "datatype": str, "shape": [int]}   (-1: any size); [] when nothing is declared
+           strict: names outside `inputs` and `outputs` are the caller's fault
+           batch: requests are merged by rows into one call of the model
+    INFER  [[inputs, outputs], ...]       one entry per request
+           inputs  = [[name, datatype, shape, encoding, data], ...]
+                     data is the JSON text (JSON) or little-endian bytes (RAW)
+           outputs = [name, ...] or nil for the default ones
+    REPLY  [service_us, [[status, payload], ...]]
+           one entry per request, in the order asked; service_us is the time in the model
+           OK: payload is the JSON text of the V2 `outputs` list; else an UTF-8 message for the caller
+    DRAIN  empty
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+VERSION = 1
+HEADER = struct.Struct("<IBBHI")
+MAX_FRAME = 256 << 20
+
+HELLO, INFER, REPLY, DRAIN = 1, 2, 3, 4
+LAST = 1
+
+JSON, RAW = 0, 1
+
+OK, BAD_INPUT, MODEL_FAILED = 0, 1, 2
+
+
+class Frame(NamedTuple):
+    type: int
+    flags: int
+    id: int
+    body: memoryview | bytes
+
+
+class FrameError(Exception):
+    """The peer does not speak our frames; the connection is of no more use."""
+
+
+def encode(type_: int, id_: int, body: bytes = b"", flags: int = LAST) -> bytes:
+    return HEADER.pack(HEADER.size + len(body), VERSION, type_, flags, id_) + body
+
+
+class Reader:
+    """Cuts a stream of bytes into frames. Bodies are views of the bytes fed."""
+
+    __slots__ = ("_have", "_need", "_parts")
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._have = 0
+        self._need = HEADER.size
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """All frames that are complete now. FrameError on a foreign version or an absurd length."""
+        if self._parts:
+            self._parts.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return []
+            data = b"".join(self._parts)
+            self._parts = []
+        frames = []
+        at, end, view = 0, len(data), memoryview(data)
+        self._need = HEADER.size
+        while end - at >= HEADER.size:
+            length, version, type_, flags, id_ = HEADER.unpack_from(data, at)
+            if version != VERSION:
+                raise FrameError(f"the peer speaks frame protocol {version}, this side speaks {VERSION}")
+            if not HEADER.size <= length <= MAX_FRAME:
+                raise FrameError(f"a frame of {length} bytes is beyond the limit of {MAX_FRAME}")
+            if end - at < length:
+                self._need = length
+                break
+            frames.append(Frame(type_, flags, id_, view[at + HEADER.size : at + length]))
+            at += length
+        if at < end:
+            self._parts = [data[at:]]
+            self._have = end - at
+        return frames

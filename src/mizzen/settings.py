@@ -1,0 +1,107 @@
+"""All settings of a plane: one frozen object, read once from file, environment and flags, and passed down.
+
+Standard library only: gateways and the CLI read it and must start fast.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from mizzen.errors import Fault, Invalid
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def _setting(default: Any, help_: str) -> Any:
+    return field(default=default, metadata={"help": help_})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Each field is read from a flag, else from MIZZEN_<FIELD>, else from <field> in <data_dir>/settings.toml."""
+
+    data_dir: str = _setting(".mizzen", "Folder that holds everything the plane keeps.")
+    host: str = _setting("127.0.0.1", "Address to listen on; only loopback so far.")
+    port: int = _setting(8470, "Port of the control API; 0 picks a free one and keeps it.")
+    inference_port: int = _setting(8471, "Port of the inference API; 0 picks a free one and keeps it.")
+    gateways: int = _setting(1, "Number of gateway processes.")
+    start_timeout: float = _setting(60.0, "Seconds until a start that is not ready counts as failed.")
+    stop_timeout: float = _setting(1.0, "Seconds that requests in flight get to finish when stopping.")
+    queue_limit: int = _setting(4096, "Requests that may wait for one served version in one gateway; beyond it: 503.")
+    hold_seconds: float = _setting(10.0, "How long requests wait for a lost replica to come back before they get 503.")
+    max_body_bytes: int = _setting(64 << 20, "Largest request body of the inference API.")
+    log_level: str = _setting("info", "debug, info, warning or error.")
+
+    @property
+    def root(self) -> Path:
+        return Path(self.data_dir).absolute()
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        return cls(**json.loads(text))
+
+    @classmethod
+    def load(cls, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ) -> Self:
+        """Flags that are not None, over environment, over settings.toml, over defaults. Raises Invalid."""
+        given = {name: value for name, value in (flags or {}).items() if value is not None}
+        data_dir = str(
+            given.get("data_dir") or environ.get("MIZZEN_DATA_DIR") or cls.__dataclass_fields__["data_dir"].default
+        )
+        file = Path(data_dir) / "settings.toml"
+        from_file = tomllib.loads(file.read_text()) if file.is_file() else {}
+        faults: list[Fault] = [
+            Fault(str(file), f"unknown setting '{name}'") for name in from_file if name not in cls.__dataclass_fields__
+        ]
+        values: dict[str, Any] = {}
+        for setting in fields(cls):
+            kind: type[Any] = type(setting.default)
+            variable = f"MIZZEN_{setting.name.upper()}"
+            for source, value in (
+                (f"--{setting.name.replace('_', '-')}", given.get(setting.name)),
+                (variable, environ.get(variable)),
+                (str(file), from_file.get(setting.name)),
+            ):
+                if value is None:
+                    continue
+                try:
+                    values[setting.name] = kind(value)
+                except ValueError:
+                    faults.append(Fault(source, f"{setting.name} must be of type {kind.__name__}, not {value!r}"))
+                break
+        settings = cls(**values | {"data_dir": data_dir})
+        faults += settings._faults()
+        if faults:
+            raise Invalid.of("settings", tuple(faults))
+        return settings
+
+    def _faults(self) -> list[Fault]:
+        faults = [
+            Fault(name, f"{getattr(self, name)} is no port: 0 to 65535")
+            for name in ("port", "inference_port")
+            if not 0 <= getattr(self, name) <= 65535
+        ]
+        if self.port and self.port == self.inference_port:
+            faults.append(Fault("inference_port", f"is the same as port, {self.port}; each API needs its own"))
+        if self.host not in LOOPBACK:
+            faults.append(
+                Fault("host", f"{self.host!r} is not loopback; another address needs TLS, which is not there yet")
+            )
+        if not 1 <= self.gateways <= 64:
+            faults.append(Fault("gateways", "must be 1 to 64"))
+        if self.log_level not in ("debug", "info", "warning", "error"):
+            faults.append(Fault("log_level", f"{self.log_level!r} is none of debug, info, warning, error"))
+        faults += [
+            Fault(name, "must be above 0")
+            for name in ("start_timeout", "stop_timeout", "queue_limit", "hold_seconds", "max_body_bytes")
+            if getattr(self, name) <= 0
+        ]
+        return faults

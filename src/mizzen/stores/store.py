@@ -1,0 +1,108 @@
+"""The Store protocol: what every home of resources promises.
+
+One number orders everything: each accepted write gets the next `resourceVersion`, and a watch yields changes in that
+order. A write that changes nothing gets none. Acknowledged means durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from mizzen.kinds.meta import Ref, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which objects of a kind. Empty means all, in every namespace."""
+
+    namespace: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    owner: str | None = None
+    """uid of an owner"""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Objects ordered by (namespace, name), and the place in the order of changes they were read at."""
+
+    items: tuple[Resource, ...]
+    resource_version: str
+    next: str | None = None
+    """Token for the next page; None on the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    resource: Resource
+    """For DELETED the last state, with the resource version of the deletion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One entry of an object's history. Kept when the object is deleted."""
+
+    ref: Ref
+    uid: str
+    number: int
+    """Counts from 1 for each (kind, namespace, name)."""
+    action: str
+    """created, updated, deleted; or what a status decision says, such as promoted"""
+    actor: str
+    time: datetime
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+
+
+class Store(Protocol):
+    async def get(self, ref: Ref) -> Resource:
+        """NotFound."""
+        ...
+
+    async def list(
+        self, kind: str, where: Where = ..., *, limit: int | None = None, after: str | None = None
+    ) -> Listing:
+        """One agreeing read. `after` is `Listing.next` of the page before; Expired when it is too old to go on from."""
+        ...
+
+    async def create(self, new: Resource, by: str) -> Resource:
+        """Give it uid, generation 1, times and a resource version. AlreadyExists."""
+        ...
+
+    async def update(self, new: Resource, by: str) -> Resource:
+        """Write metadata and spec, never status. Generation moves only when the spec changed.
+
+        Conflict unless `new.meta.resource_version` is the stored one (empty: no check). Taking the last finalizer off
+        an object marked as deleted removes it. A no-op changes nothing and returns what is stored. NotFound.
+        """
+        ...
+
+    async def update_status(self, new: Resource, by: str, *, decision: str | None = None) -> Resource:
+        """Write status only; otherwise as `update`, and generation never moves.
+
+        With `decision` (such as `promoted`) the change is also written to history, with status as before and after.
+        """
+        ...
+
+    async def delete(self, ref: Ref, by: str, *, uid: str | None = None) -> Resource | None:
+        """Mark as deleted; gone at once when it has no finalizers (then None). Idempotent while marked. NotFound.
+
+        With `uid`, Conflict when the name now belongs to another object.
+        """
+        ...
+
+    def watch(self, kind: str | None, since: str) -> AsyncIterator[Event]:
+        """Every change after resource version `since`, in order, of one kind or (None) of all, while it is read.
+
+        Expired when `since` is older than what is kept: list, then watch from there.
+        """
+        ...
+
+    async def history(self, ref: Ref) -> tuple[Revision, ...]:
+        """Oldest first. Empty for an object that never was."""
+        ...
+
+    async def close(self) -> None: ...
