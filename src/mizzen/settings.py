@@ -33,14 +33,14 @@ class Settings:
     gateways: int = _setting(1, "Number of gateway processes.")
     start_timeout: float = _setting(60.0, "Seconds until a start that is not ready counts as failed.")
     stop_timeout: float = _setting(1.0, "Seconds that requests in flight get to finish when stopping.")
-    queue_limit: int = _setting(4096, "Requests that may wait for one served version in one gateway; beyond it: 503.")
-    hold_seconds: float = _setting(10.0, "How long requests wait for a lost replica to come back before they get 503.")
+    queue_limit: int = _setting(16384, "Requests that may wait for one served version in one gateway; beyond it: 503.")
+    hold_seconds: float = _setting(30.0, "How long requests wait for a lost replica to come back before they get 503.")
     max_body_bytes: int = _setting(64 << 20, "Largest request body of the inference API.")
     log_level: str = _setting("info", "debug, info, warning or error.")
 
     @property
     def root(self) -> Path:
-        return Path(self.data_dir).absolute()
+        return Path(self.data_dir)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -77,7 +77,8 @@ class Settings:
                 except ValueError:
                     faults.append(Fault(source, f"{setting.name} must be of type {kind.__name__}, not {value!r}"))
                 break
-        settings = cls(**values | {"data_dir": data_dir})
+        # Absolute from here on: the processes of a plane run in other folders than who started it.
+        settings = cls(**values | {"data_dir": str(Path(data_dir).resolve())})
         faults += settings._faults()
         if faults:
             raise Invalid.of("settings", tuple(faults))

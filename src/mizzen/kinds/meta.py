@@ -243,7 +243,7 @@ def name_fault(name: object, path: str = "metadata.name") -> Fault | None:
 
 
 def format_time(time: datetime) -> str:
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def parse_time(text: str | None) -> datetime | None:

@@ -1,0 +1,73 @@
+# `make` lists the targets. Everything runs from .venv, which `setup` makes from the lock in requirements/.
+
+PYTHON ?= python3
+UV ?= uv
+PORT ?=
+ARGS ?=
+
+# Some machines switch bytecode off for all; start-up takes more than twice as long without it.
+export PYTHONDONTWRITEBYTECODE :=
+
+PY := .venv/bin/python
+READY := .venv/.ready
+COMPILED := .venv/.compiled
+SOURCES := $(shell find src -name '*.py')
+CODE := src tests bench tools examples
+
+# An editable install holds the checkout's path, so a moved or copied checkout is set up anew.
+ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
+MOVED := moved
+endif
+
+# PORT=n is the control API, n + 1 the inference API; PORT=0 lets the system pick both.
+ifneq ($(PORT),)
+PORTS := --port $(PORT) --inference-port $(if $(filter 0,$(PORT)),0,$(shell expr $(PORT) + 1))
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-faults check gen lock bench clean moved
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) $(COMPILED) ## Make .venv from the lock, with mizzen, the test tools and scikit-learn
+	@:
+
+$(READY): requirements/dev.txt pyproject.toml tools/setup.sh $(MOVED)
+	@PYTHON="$(PYTHON)" tools/setup.sh "$@"
+
+$(COMPILED): $(READY) $(SOURCES)
+	@$(PY) -m compileall -q src
+	@touch $@
+
+run: setup ## Start a plane with a demo model, in the foreground (PORT=0 picks free ports)
+	@MIZZEN_LAUNCHER=./mizzen ./mizzen up --demo --data-dir .mizzen-demo $(PORTS)
+
+test: setup ## Run all tests but the long tiers (ARGS="-k name" is handed to pytest)
+	@$(PY) -m pytest tests --ignore=tests/faults --ignore=tests/conformance $(ARGS)
+
+test-faults: setup ## Run the tests that kill processes under load
+	@$(PY) -m pytest tests/faults $(ARGS)
+
+check: setup ## Lint, format, types, layers, sizes and names, generated files
+	@$(PY) -m ruff check $(CODE)
+	@$(PY) -m ruff format --check --quiet $(CODE) || { echo "Not formatted: run '$(PY) -m ruff format $(CODE)'."; exit 1; }
+	@$(PY) -m mypy $(CODE)
+	@.venv/bin/lint-imports --no-logo
+	@$(PY) -m tools.lint
+	@$(PY) -m tools.gen --check
+
+gen: setup ## Write what is derived from the code: docs/reference/
+	@$(PY) -m tools.gen
+
+lock: ## Resolve the dependencies of pyproject.toml into requirements/ (ARGS=--upgrade takes newer ones)
+	@command -v $(UV) >/dev/null || { echo "make lock needs uv: 'pipx install uv', or name it with UV=path/to/uv." >&2; exit 1; }
+	@$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
+		--custom-compile-command "make lock" pyproject.toml --extra sklearn --group dev -o requirements/dev.txt $(ARGS)
+
+bench: setup ## Measure what a request costs, beside nginx and FastAPI (ARGS="--rounds 5")
+	@$(PY) -m bench.run $(ARGS)
+
+clean: ## Remove .venv, caches and build output (data dirs stay)
+	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench/results
+	@find src tests bench tools examples -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,53 @@
+"""One window of load from wrk: keep-alive connections that each post the same body as fast as answers come back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+SCRIPT = Path(__file__).with_name("post.lua")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What wrk saw. Closed loop: a slow answer delays the next question, so p99 is kinder than users would be."""
+
+    requests: int
+    seconds: float
+    p50_ms: float
+    p99_ms: float
+    errors: int
+    """Answers that were no 2xx, and connections that failed."""
+
+
+class LoadFailed(Exception):
+    """wrk could not run; the message holds what it said."""
+
+
+def run(url: str, body: Path, connections: int, seconds: int) -> Load:
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s"]
+    done = subprocess.run(
+        [*command, "-s", str(SCRIPT), url, "--", str(body)],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    return parse(done.stdout, done.stderr)
+
+
+def parse(output: str, errors: str = "") -> Load:
+    """Of the RESULT line that post.lua prints at the end."""
+    for line in output.splitlines():
+        if line.startswith("RESULT "):
+            seen = json.loads(line.removeprefix("RESULT "))
+            return Load(
+                requests=seen["requests"],
+                seconds=seen["duration_us"] / 1e6,
+                p50_ms=seen["p50_us"] / 1e3,
+                p99_ms=seen["p99_us"] / 1e3,
+                errors=seen["refused"] + seen["failed"],
+            )
+    raise LoadFailed(f"wrk gave no result: {(output + errors)[-400:]}")

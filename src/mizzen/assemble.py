@@ -1,0 +1,228 @@
+"""Settings -> a running plane or gateway. The only file that names concrete classes.
+
+`start` is what `mizzen up` calls: it writes down what to run and starts the supervisor. The supervisor then runs this
+module as `python -m mizzen.assemble plane` and `… gateway`, with the settings and the listening sockets in the
+environment. Imports stand inside the functions, because a gateway must not pay for a plane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import sys
+import uuid
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from mizzen.errors import Unavailable
+from mizzen.settings import Settings
+from mizzen.supervisor.home import Home
+from mizzen.supervisor.protocol import Boot, Listener, ProcessSpec
+
+RANK_GATEWAY, RANK_PLANE = 0, 1
+"""Order of stopping: first nobody comes in any more, then nobody decides; runtimes follow with rank 2."""
+
+log = logging.getLogger("mizzen")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A plane that has been started: where it is, not whether it is ready yet."""
+
+    control_url: str
+    inference_url: str
+    data_dir: str
+    supervisor_pid: int
+    already_running: bool
+
+
+def start(settings: Settings) -> Running:
+    """Start the supervisor of this data dir, or find the one that runs. Raises Unavailable with the reason."""
+    from mizzen.supervisor import launch
+
+    home = Home.of(settings.root)
+    home.prepare()
+    found = find(home)
+    if found is not None:
+        return found
+    boot(settings, home).write(home.boot)
+    try:
+        launch.launch(home, python=sys.executable)
+    except launch.StartFailed as failure:
+        raise Unavailable(str(failure)) from failure
+    found = find(home)
+    if found is None:
+        raise Unavailable("the supervisor ended right after its start", hint=f"see {home.logs / 'supervisor.log'}")
+    return Running(found.control_url, found.inference_url, found.data_dir, found.supervisor_pid, already_running=False)
+
+
+def find(home: Home) -> Running | None:
+    """The plane that runs in this data dir, if one does."""
+    from mizzen.supervisor import client
+
+    try:
+        info = client.ask(home, "info")
+    except client.SupervisorGone:
+        return None
+    urls = {name: url_of(listener) for name, listener in info["listeners"].items()}
+    return Running(urls["control"], urls["inference"], info["data_dir"], info["pid"], already_running=True)
+
+
+def url_of(listener: Mapping[str, Any]) -> str:
+    host = listener["host"]
+    return f"http://{f'[{host}]' if ':' in host else host}:{listener['port']}"
+
+
+def boot(settings: Settings, home: Home) -> Boot:
+    """What the supervisor holds and runs by itself: the sockets, the plane, and the gateways."""
+
+    def process(key: str, role: str, rank: int) -> ProcessSpec:
+        return ProcessSpec(
+            key=key,
+            argv=(sys.executable, "-P", "-m", "mizzen.assemble", role),
+            env={"MIZZEN_SETTINGS": settings.to_json()},
+            cwd=str(settings.root),
+            log=str(home.logs / f"{key}.log"),
+            grace=settings.stop_timeout,
+            listeners=True,
+            rank=rank,
+        )
+
+    return Boot(
+        listeners=(
+            Listener("control", settings.host, settings.port),
+            Listener("inference", settings.host, settings.inference_port),
+        ),
+        processes=(
+            process("plane", "plane", RANK_PLANE),
+            *(process(f"gateway-{number}", "gateway", RANK_GATEWAY) for number in range(settings.gateways)),
+        ),
+        stop_timeout=settings.stop_timeout,
+    )
+
+
+async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
+    """The control API and the controllers, until SIGTERM."""
+    import uvicorn
+
+    from mizzen.blobs.files import FileBlobs
+    from mizzen.controllers.models import Models
+    from mizzen.controllers.serving import Serving
+    from mizzen.controllers.table import TablePublisher
+    from mizzen.controllers.versions import Versions
+    from mizzen.controllers.workloads import Workloads
+    from mizzen.engines.local.engine import LocalEngine
+    from mizzen.reconcile.loop import Loop
+    from mizzen.server.app import begin_stop, create_app
+    from mizzen.server.auth import AdminToken
+    from mizzen.server.removal import finish_cascades
+    from mizzen.stores.sqlite import SqliteStore
+    from mizzen.supervisor import revive
+    from mizzen.webserver import WebServer
+
+    root = settings.root
+    home = Home.of(root)
+    token = AdminToken.load_or_create(root / "admin-token")
+    inference_url = url_of(dict(zip(("host", "port"), _socket(listeners["inference"]).getsockname()[:2], strict=True)))
+    store = await SqliteStore.open(root / "mizzen.db", clock=_now, new_id=_new_id)
+    blobs = FileBlobs(root / "blobs")
+    await asyncio.to_thread(blobs.sweep)
+    engine = LocalEngine(home, blobs, python=sys.executable)
+    loop = Loop(store, [Models(), Versions(), Serving(inference_url), Workloads(engine)], now=_now)
+    app = create_app(
+        store=store,
+        blobs=blobs,
+        admin_token=token,
+        inference_url=inference_url,
+        logs=engine.logs,
+        ready=lambda: True,
+        now=_now,
+    )
+
+    async def hints() -> None:
+        async for ref in engine.changes():
+            loop.poke(ref)
+
+    config = uvicorn.Config(
+        app, http="httptools", loop="uvloop", lifespan="off", access_log=False, log_config=None, ws="none",
+        timeout_graceful_shutdown=max(1, round(settings.stop_timeout)),
+    )  # fmt: skip
+    try:
+        await _until_stopped(
+            WebServer(config, on_stop=lambda: begin_stop(app)).serve([_socket(listeners["control"])]),
+            loop.run(),
+            TablePublisher(store, root / "table.json").run(),
+            finish_cascades(store),
+            hints(),
+            revive.keep(home, listeners, delay=0.0),
+        )
+    finally:
+        await engine.close()
+        await store.close()
+
+
+async def gateway(settings: Settings, listeners: Mapping[str, int]) -> None:
+    """The inference API, until SIGTERM."""
+    from mizzen.gateway.serve import Limits, serve
+    from mizzen.supervisor import revive
+
+    limits = Limits(
+        max_body_bytes=settings.max_body_bytes,
+        queue_limit=settings.queue_limit,
+        hold_seconds=settings.hold_seconds,
+        stop_timeout=settings.stop_timeout,
+    )
+    await _until_stopped(
+        serve(socket=_socket(listeners["inference"]), table=settings.root / "table.json", limits=limits),
+        revive.keep(Home.of(settings.root), listeners, delay=1.0),
+    )
+
+
+def main() -> None:
+    """Run by the supervisor as `python -m mizzen.assemble plane|gateway`."""
+    import uvloop
+
+    settings = Settings.from_json(os.environ["MIZZEN_SETTINGS"])
+    listeners: dict[str, int] = json.loads(os.environ["MIZZEN_LISTENERS"])
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+    role = {"plane": plane, "gateway": gateway}[sys.argv[1]]
+    uvloop.run(role(settings, listeners))
+
+
+async def _until_stopped(server: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:
+    """Run all of them until the server ends, which is how a stop is asked for. Any other end is loud."""
+
+    async def must_not_end(work: Coroutine[Any, Any, None]) -> None:
+        await work
+        raise RuntimeError(f"{work} ended by itself")
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(must_not_end(work)) for work in others]
+        await server
+        for task in tasks:
+            task.cancel()
+
+
+def _socket(fd: int) -> socket.socket:
+    listening = socket.socket(fileno=os.dup(fd))
+    listening.setblocking(False)
+    return listening
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
+if __name__ == "__main__":
+    main()

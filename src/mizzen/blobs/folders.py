@@ -1,0 +1,166 @@
+"""Folders of files: which files one holds, and laying one out from files kept elsewhere."""
+
+from __future__ import annotations
+
+import errno
+import filecmp
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from mizzen.errors import Fault, Invalid, NotFound
+
+MOST_FILES = 10_000
+SKIPPED_FOLDERS = frozenset({"__pycache__", ".git"})
+SKIPPED_SUFFIX = ".pyc"
+
+
+class HasContent(Protocol):
+    """Anything that names a file and its content, such as an entry or an artifact."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def digest(self) -> str: ...
+
+
+def files_of(source: Path) -> tuple[tuple[str, Path], ...]:
+    """(relative path, file) for a file alone, or for each file of a folder, ordered by path.
+
+    A link to a file within the folder counts as that file. Invalid, with every fault, for what cannot be kept as
+    content; NotFound.
+    """
+    try:
+        top = source.resolve(strict=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+        raise NotFound(f"no file or folder {source}") from error
+    if not top.is_dir():
+        fault = _fault(top, top.parent)
+        if fault:
+            raise Invalid.of(str(source), (Fault("", fault),))
+        return ((source.name, top),)
+    files: list[tuple[str, Path]] = []
+    faults: list[Fault] = []
+    for file in _walk(top):
+        path = file.relative_to(top).as_posix()
+        fault = _fault(file, top)
+        if fault:
+            faults.append(Fault(path.encode(errors="replace").decode(), fault))
+        files.append((path, file))
+        if len(files) > MOST_FILES:
+            raise Invalid.of(str(source), (Fault("", f"more than {MOST_FILES:,} files"),))
+    if not files:
+        faults.append(Fault("", "no files in this folder"))
+    if faults:
+        raise Invalid.of(str(source), tuple(faults))
+    return tuple(sorted(files))
+
+
+def checked(entries: Iterable[HasContent]) -> dict[str, str]:
+    """Path to digest. Invalid, with every fault, unless all paths can stand beside each other inside one folder."""
+    digests: dict[str, str] = {}
+    faults: list[Fault] = []
+    for entry in entries:
+        parts = entry.path.split("/")
+        if not _is_text(entry.path) or not all(parts) or {".", ".."} & set(parts):
+            faults.append(Fault(repr(entry.path)[:200], "not a relative path inside the folder"))
+        elif entry.path in digests:
+            faults.append(Fault(entry.path, "named twice"))
+        digests[entry.path] = entry.digest
+    folders = {str(parent) for path in digests for parent in PurePosixPath(path).parents}
+    faults += [Fault(path, "both a file and a folder") for path in digests if path in folders]
+    if faults:
+        raise Invalid.of("files", tuple(faults))
+    return digests
+
+
+def lay_out(files: Mapping[str, Path], target: Path) -> None:
+    """Make `target` a folder of exactly these files: built beside it, then renamed."""
+    if _holds(target, files):
+        return
+    # Fixed names, so that what a killed process left is found and removed by the next.
+    new, old = (target.with_name(f".{target.name}.{word}") for word in ("new", "old"))
+    _remove(new)
+    _remove(old)
+    new.mkdir(parents=True)
+    for path, content in files.items():
+        place = new / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _link_or_copy(content, place)
+    if os.path.lexists(target):
+        target.rename(old)
+    new.rename(target)
+    _remove(old)
+
+
+def _walk(top: Path) -> Iterator[Path]:
+    """Everything in a folder that is not itself a folder; links are not followed."""
+    for folder, names, files in os.walk(top, onerror=_unreadable):
+        links = [name for name in names if (Path(folder) / name).is_symlink()]
+        names[:] = [name for name in names if name not in SKIPPED_FOLDERS and name not in links]
+        for name in [*files, *(link for link in links if link not in SKIPPED_FOLDERS)]:
+            if not name.endswith(SKIPPED_SUFFIX):
+                yield Path(folder) / name
+
+
+def _unreadable(error: OSError) -> None:
+    raise Invalid.of(str(error.filename), (Fault("", f"cannot be read: {error.strerror}"),)) from error
+
+
+def _fault(file: Path, top: Path) -> str | None:
+    """Why this cannot be kept as a file of the folder `top`."""
+    if not _is_text(str(file.relative_to(top))):
+        return "its name is not UTF-8: rename it"
+    try:
+        real = file.resolve(strict=True)
+        mode = real.stat().st_mode
+    except (OSError, RuntimeError):
+        return "a link that leads nowhere"
+    if not real.is_relative_to(top):
+        return "a link that leaves the folder"
+    if stat.S_ISDIR(mode):
+        return "a link to a folder: only links to files are followed"
+    if not stat.S_ISREG(mode):
+        return "not a regular file"
+    return None
+
+
+def _holds(target: Path, files: Mapping[str, Path]) -> bool:
+    """Does the folder hold exactly these? Bytecode that was written beside them does not count."""
+    if not target.is_dir():
+        return False
+    found = {file.relative_to(target).as_posix() for file in _walk(target)}
+    return found <= files.keys() and all(_same(target / path, content) for path, content in files.items())
+
+
+def _same(file: Path, content: Path) -> bool:
+    if file.is_symlink() or not file.is_file():
+        return False
+    return file.samefile(content) or filecmp.cmp(file, content, shallow=False)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is_text(name: str) -> bool:
+    """False for NUL, and for what Python makes of file names that are not UTF-8."""
+    return "\0" not in name and name == name.encode(errors="replace").decode()
+
+
+def _link_or_copy(content: Path, place: Path) -> None:
+    try:
+        os.link(content, place)
+    except OSError as error:
+        # Another filesystem, one without links, not our file, or linked too often. Anything else would fail again.
+        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EACCES):
+            raise
+        shutil.copyfile(content, place)
+        place.chmod(0o444)

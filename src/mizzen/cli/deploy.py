@@ -1,0 +1,153 @@
+"""deploy, undeploy, promote, predict: a model's way to its callers."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mizzen import errors
+from mizzen.cli import output
+from mizzen.cli.output import Format
+from mizzen.cli.session import DataDir, Output, call
+
+if TYPE_CHECKING:
+    from mizzen.sdk.client import AsyncPlane
+    from mizzen.sdk.deployment import Deployment
+
+
+def deploy(
+    *,
+    what: Annotated[str, typer.Argument(metavar="PATH|MODULE:OBJECT", help="A file, a folder, or Python code.")],
+    name: Annotated[str, typer.Option("--name", "-n", help="The model to add a version to; created when absent.")],
+    framework: Annotated[str | None, typer.Option(help="sklearn or python; default: by the file.")] = None,
+    promote: Annotated[bool, typer.Option("--promote/--no-promote", help="Make it the current version.")] = True,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it answers.")] = True,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the model to load.")] = 120.0,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Register the next version of a model, serve it, wait until it answers, and make it current.
+
+    \b
+    Example:
+      mizzen deploy model.joblib --name iris
+      mizzen deploy my_module:predict --name doubler --no-promote
+    """
+    from mizzen.sdk import source
+
+    with source.opened(what, Path.cwd()) as found:
+
+        async def work(plane: AsyncPlane) -> Deployment:
+            return await plane.deploy(
+                name,
+                found.path,
+                framework=framework or found.framework,
+                entrypoint=found.entrypoint,
+                promote=promote,
+                wait=wait,
+                timeout=timeout,
+                progress=_progress(),
+            )
+
+        done = call(data_dir, work)
+    if form is not Format.TABLE:
+        output.data(asdict(done), form)
+    elif wait:
+        output.say(f"{name} version {done.version} answers at {done.url}/infer")
+    else:
+        later = f"; when it is ready: mizzen promote {name} {done.version}" if promote else ""
+        output.say(f"{name} version {done.version} is starting as {done.server}{later}")
+
+
+def undeploy(
+    name: Annotated[str, typer.Argument(help="The model.")],
+    version: Annotated[str | None, typer.Option(help="Only this version; default: all that are served.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Stop serving a model. Its versions stay registered.
+
+    \b
+    Example:
+      mizzen undeploy iris --version 1
+    """
+    for server in call(data_dir, lambda plane: plane.undeploy(name, version)):
+        output.say(f"{server} ended")
+
+
+def promote(
+    model: Annotated[str, typer.Argument(help="The model.")],
+    version: Annotated[str, typer.Argument(help="The version that answers to its name from now on.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Make a version of a model the current one.
+
+    \b
+    Example:
+      mizzen promote iris 2
+    """
+    call(data_dir, lambda plane: plane.promote(model, version))
+    output.say(f"version {version} of {model} is current")
+
+
+def predict(
+    name: Annotated[str, typer.Argument(help="A model, or one served version such as iris-2.")],
+    text: Annotated[
+        str, typer.Option("--data", "-d", metavar="JSON|@FILE|-", help="Rows, an object of inputs, or a V2 request.")
+    ],
+    outputs: Annotated[list[str] | None, typer.Option("--output-name", help="Ask for this output; repeatable.")] = None,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Ask a model.
+
+    \b
+    Example:
+      mizzen predict iris --data '[[5.1,3.5,1.4,0.2]]'
+      mizzen predict iris --data @request.json -o json
+    """
+    inputs = _read(text)
+    answer = call(data_dir, lambda plane: plane.infer(name, inputs, outputs=outputs or None))
+    if form is not Format.TABLE:
+        output.data(answer, form)
+        return
+    for tensor in answer["outputs"]:
+        output.say(f"{tensor['name']}: {json.dumps(_nested(tensor['data'], tensor['shape']), ensure_ascii=False)}")
+    output.note(f"{answer.get('model_name', name)} version {answer.get('model_version')}, request {answer.get('id')}")
+
+
+def _progress() -> Callable[[str], None]:
+    began = time.monotonic()
+
+    def tell(step: str) -> None:
+        output.note("… starting" if step == "starting" else f"✓ {step}  {time.monotonic() - began:.1f} s")
+
+    return tell
+
+
+def _read(text: str) -> Any:
+    try:
+        if text == "-":
+            text = sys.stdin.read()
+        elif text.startswith("@"):
+            text = Path(text[1:]).read_text()
+        return json.loads(text)
+    except OSError as error:
+        raise errors.NotFound(f"cannot read {text[1:]}: {error.strerror}") from error
+    except ValueError as error:
+        raise errors.BadRequest(
+            f"--data is no JSON: {error}", hint="for example --data '[[5.1,3.5,1.4,0.2]]'"
+        ) from error
+
+
+def _nested(flat: list[Any], shape: list[int]) -> list[Any]:
+    """Flat V2 data as lists within lists."""
+    for size in reversed(shape[1:]):
+        flat = [flat[at : at + size] for at in range(0, len(flat), size)] if size else flat
+    return flat

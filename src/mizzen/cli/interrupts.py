@@ -1,0 +1,42 @@
+"""INT, TERM and HUP, taken as the same wish: an end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Final, Self
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupts:
+    """While it is open, each of the signals raises KeyboardInterrupt; after `collect` they are counted instead."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.came = threading.Event()
+        self._collecting = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in _SIGNALS:
+            # A shell that runs us in the background, or nohup, may have the signal ignored: leave that.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def collect(self) -> None:
+        self._collecting = True
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        if not self._collecting:
+            raise KeyboardInterrupt
+        self.count += 1
+        self.came.set()

@@ -1,0 +1,72 @@
+"""What commands print: results on stdout as table, JSON or YAML; errors on stderr as `error:` and `hint:`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import typer
+
+from mizzen.errors import MizzenError
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def say(text: str = "") -> None:
+    typer.echo(text)
+
+
+def note(text: str) -> None:
+    """For the person watching, not part of the result."""
+    typer.echo(text, err=True)
+
+
+def tick(step: str, began: float) -> None:
+    """A step that is done, and how long it took since the monotonic time `began`."""
+    typer.echo(f"✓ {step:<26} {time.monotonic() - began:.1f} s")
+
+
+def fail(error: MizzenError) -> None:
+    note(f"error: {error.message}")
+    for fault in error.faults:
+        if fault.message not in error.message:
+            note(f"  {fault}")
+    if error.hint:
+        note(f"hint: {error.hint}")
+
+
+def data(value: Any, form: Format) -> None:
+    """`value` as JSON or YAML."""
+    if form is Format.YAML:
+        import yaml
+
+        typer.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
+    else:
+        typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Columns as wide as their widest value: nothing is cut, so that other programs can read them."""
+    lines = [tuple(titles), *map(tuple, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        typer.echo("   ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip())
+
+
+def age(timestamp: str | None, now: datetime | None = None) -> str:
+    """How long ago, in the largest unit: 12s, 5m, 3h, 8d."""
+    if not timestamp:
+        return ""
+    seconds = int(((now or datetime.now(UTC)) - datetime.fromisoformat(timestamp)).total_seconds())
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{max(seconds, 0)}s"

@@ -1,0 +1,37 @@
+"""What every command that talks to a plane shares: its options, and a client for the time of one call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from mizzen.cli.output import Format
+
+if TYPE_CHECKING:
+    from mizzen.sdk.client import AsyncPlane
+
+T = TypeVar("T")
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", metavar="DIR", help="Data dir of the plane [default: MIZZEN_DATA_DIR, else .mizzen]."),
+]
+Output = Annotated[Format, typer.Option("--output", "-o", help="How to print the result.")]
+
+
+def call(data_dir: Path | None, work: Callable[[AsyncPlane], Awaitable[T]]) -> T:
+    """The result of `work` on the plane that is meant."""
+    from mizzen.sdk import locate
+
+    place = locate.find(data_dir=data_dir)  # first: without a plane there is no need to wait for the HTTP client
+    from mizzen.sdk.client import AsyncPlane
+
+    async def session() -> T:
+        async with AsyncPlane(place) as plane:
+            return await work(plane)
+
+    return asyncio.run(session())

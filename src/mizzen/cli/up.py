@@ -1,0 +1,133 @@
+"""up, down, status: a plane's life on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mizzen import errors
+from mizzen.cli import output
+from mizzen.cli.output import Format
+from mizzen.cli.session import DataDir, Output
+
+if TYPE_CHECKING:
+    from mizzen.sdk.locate import Place
+
+
+def up(
+    *,
+    host: Annotated[str | None, typer.Option(help="Address to listen on [default: 127.0.0.1].")] = None,
+    port: Annotated[int | None, typer.Option(help="Of the control API; 0: a free one [default: 8470].")] = None,
+    inference_port: Annotated[
+        int | None, typer.Option(help="Of the inference API; 0: a free one [default: 8471].")
+    ] = None,
+    gateways: Annotated[int | None, typer.Option(help="Number of gateway processes [default: 1].")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Train a small model and serve it as 'iris'.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when it is ready; end it with 'mizzen down'.")
+    ] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Start a plane, or show the one that runs.
+
+    \b
+    Example:
+      mizzen up --demo
+      mizzen up --port 0 --inference-port 0 --detach
+    """
+    from mizzen.cli import viewer
+    from mizzen.settings import Settings
+
+    began = time.monotonic()
+    flags = {
+        "host": host, "port": port, "inference_port": inference_port, "gateways": gateways, "data_dir": data_dir,
+    }  # fmt: skip
+    settings = Settings.load(flags)
+    viewer.run(settings, demo=demo, detach=detach, began=began)
+
+
+def down(data_dir: DataDir = None) -> None:
+    """End the plane and everything it runs, also when parts of it have died.
+
+    \b
+    Example:
+      mizzen down
+    """
+    from mizzen.sdk import locate, stopping
+    from mizzen.supervisor.home import Home
+
+    folder = locate.data_dir_of(data_dir)
+    ended = stopping.stop(Home.of(folder))
+    output.say(f"ended {', '.join(ended)}" if ended else f"no plane runs in {folder}")
+
+
+def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+    """Show where the plane answers and what it runs.
+
+    \b
+    Example:
+      mizzen status -o json
+    """
+    from mizzen.sdk import locate
+    from mizzen.supervisor import client
+    from mizzen.supervisor.home import Home
+
+    place = locate.in_data_dir(locate.data_dir_of(data_dir))
+    assert place.data_dir is not None
+    home = Home.of(place.data_dir)
+    try:
+        info, processes = client.ask(home, "info"), client.ask(home, "list")["processes"]
+    except client.SupervisorGone as error:
+        raise errors.Unavailable(f"the supervisor of {home.data_dir} does not answer", hint="try again") from error
+    found: dict[str, Any] = {
+        "control_url": place.control_url,
+        "tls_url": None,
+        "inference_url": place.inference_url,
+        "grpc_address": None,
+        "data_dir": str(home.data_dir),
+        "pid": next((process["pid"] for process in processes if process["key"] == "plane"), None),
+        "supervisor_pid": info["pid"],
+    }
+    if form is not Format.TABLE:
+        output.data(found, form)
+        return
+    for key in ("control_url", "inference_url", "data_dir", "supervisor_pid"):
+        output.say(f"{key.replace('_', ' '):<15} {found[key]}")
+    output.say()
+    names = _server_names(place)
+    output.table(
+        ("PROCESS", "STATE", "PID", "RESTARTS", "MESSAGE"),
+        (
+            (_named(each["key"], names), each["state"], str(each["pid"] or ""), str(each["restarts"]), each["message"])
+            for each in processes
+        ),
+    )
+
+
+def _server_names(place: Place) -> dict[str, str]:
+    """The InferenceModel behind each Workload's uid; empty when the plane is not there to tell."""
+    from mizzen.sdk.client import AsyncPlane
+
+    async def ask() -> dict[str, str]:
+        async with AsyncPlane(place, patience=0.0) as plane:
+            workloads = (await plane.list("workloads"))["items"]
+        return {
+            item["metadata"]["uid"]: owner["name"]
+            for item in workloads
+            for owner in item["metadata"].get("ownerReferences") or ()
+        }
+
+    try:
+        return asyncio.run(ask())
+    except errors.MizzenError:
+        return {}
+
+
+def _named(key: str, names: Mapping[str, str]) -> str:
+    """The keys of a model's processes are <uid of its Workload>.<index>."""
+    uid, _, index = key.rpartition(".")
+    return f"{names[uid]} [{index}]" if uid in names else key

@@ -1,0 +1,56 @@
+"""What a person sees when a plane is ready: where it answers, and lines to paste."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from mizzen.cli import demo, output
+from mizzen.sdk.client import AsyncPlane
+from mizzen.sdk.locate import DEFAULT_DATA_DIR, Place
+
+
+async def show(place: Place, data_dir: Path) -> None:
+    async with AsyncPlane(place) as plane:
+        current = {
+            item["metadata"]["name"]: version
+            for item in await plane.models()
+            if (version := (item.get("status", {}).get("current") or {}).get("version"))
+        }
+    output.say()
+    output.say(f"control API    {place.control_url}")
+    output.say(f"inference API  {place.inference_url}")
+    output.say(f"logs           {_short(data_dir / 'logs')}")
+    output.say()
+    output.say("Try it:")
+    for line in lines(place, current, _launcher(), _flag(data_dir)):
+        output.say(f"  {line}")
+
+
+def lines(place: Place, current: Mapping[str, str], launcher: str, flag: str) -> Iterator[str]:
+    """Commands that work as they stand; the demo's when it is served."""
+    if demo.NAME in current:
+        yield f"curl -s {place.inference_url}/v2/models/{demo.NAME}/infer -d '{demo.TENSOR}'"
+        yield f"{launcher} predict {demo.NAME} --data '{demo.ROW}'{flag}"
+    else:
+        yield f"{launcher} deploy model.joblib --name my-model{flag}"
+    yield f"{launcher} get models{flag}"
+    log = f"{demo.NAME}-{current[demo.NAME]}" if demo.NAME in current else "plane"
+    yield f"{launcher} logs {log}{flag}"
+
+
+def _launcher() -> str:
+    return os.environ.get("MIZZEN_LAUNCHER") or "mizzen"
+
+
+def _flag(data_dir: Path) -> str:
+    """Commands typed in the same folder find the default data dir by themselves."""
+    usual = Path(os.environ.get("MIZZEN_DATA_DIR") or DEFAULT_DATA_DIR)
+    return "" if usual.resolve() == data_dir.resolve() else f" --data-dir {shlex.quote(str(_short(data_dir)))}"
+
+
+def _short(path: Path) -> Path:
+    """As seen from here, where that is shorter."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

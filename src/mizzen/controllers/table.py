@@ -1,0 +1,111 @@
+"""Publish the Table: compile what is served into the file that gateways read.
+
+The file is replaced whole, from one agreeing state of the store, and only when it says something new. When the store
+cannot be read, the last table stays: gateways serve on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from mizzen.errors import Expired, Unavailable
+from mizzen.graph import plan
+from mizzen.graph.compile import compile_table
+from mizzen.stores.store import Store
+
+KINDS = ("Model", "InferenceModel", "Workload")
+READS = 50
+"""Attempts to read all kinds at one place in the order of changes, before giving the writers time."""
+LONGEST_DELAY = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class TablePublisher:
+    def __init__(self, store: Store, path: Path, *, interval: float = 0.02) -> None:
+        """`interval`: seconds between two tables at least, so that a burst of changes becomes one."""
+        self._store = store
+        self._path = path
+        self._interval = interval
+        self._published: plan.Table | None = None
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._persist(self._follow), name="table: follow")
+            tasks.create_task(self._persist(self._publish_changes), name="table: publish")
+
+    async def publish(self) -> bool:
+        """Write the table of the present state. False: it says what the last one said, so nothing is written."""
+        table = await self._compile()
+        if self._published is not None and table == msgspec.structs.replace(self._published, serial=table.serial):
+            return False
+        await asyncio.to_thread(_replace_file, self._path, plan.encode(table))
+        self._published = table
+        log.info("table %d: %d routes, %d servers", table.serial, len(table.routes), len(table.servers))
+        return True
+
+    async def _persist(self, work: Callable[[], Awaitable[NoReturn]]) -> NoReturn:
+        """Begin again after a failure, later each time that failures follow each other closely."""
+        clock = asyncio.get_running_loop().time
+        delay = self._interval
+        while True:
+            begun = clock()
+            try:
+                await work()
+            except Exception:  # whatever it is, gateways live on the last table, and the next state may be good
+                delay = min(delay * 2, LONGEST_DELAY) if clock() - begun < LONGEST_DELAY else self._interval
+                log.exception("the table cannot be published; again in %.2f s", delay)
+                await asyncio.sleep(delay)
+
+    async def _follow(self) -> NoReturn:
+        while True:
+            listing = await self._store.list(KINDS[0])
+            self._changed.set()
+            try:
+                async for event in self._store.watch(None, listing.resource_version):
+                    if event.resource.kind in KINDS:
+                        self._changed.set()
+            except Expired:
+                continue
+            raise RuntimeError("the watch ended by itself")
+
+    async def _publish_changes(self) -> NoReturn:
+        while True:
+            # Not waiting the first time: it is also how a failed attempt is made up for.
+            self._changed.clear()
+            await self.publish()
+            await asyncio.sleep(self._interval)
+            await self._changed.wait()
+
+    async def _compile(self) -> plan.Table:
+        for _ in range(READS):
+            models, inference_models, workloads = [await self._store.list(kind) for kind in KINDS]
+            # Listings read at different places may contradict each other, say by naming a server that is not there.
+            if models.resource_version == inference_models.resource_version == workloads.resource_version:
+                serial = int(models.resource_version)
+                return compile_table(models.items, inference_models.items, workloads.items, serial)
+        raise Unavailable("the store changes too fast to be read in one piece")
+
+
+def _replace_file(path: Path, data: bytes) -> None:
+    """Readers see the old file or the new one; after a power cut, too."""
+    temporary = path.with_name(f".{path.name}.new")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,80 @@
+"""ModelVersion: whether it can be served, as experience has shown.
+
+The last thing known stays known: a version that answered once is `Servable` also when nobody serves it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from mizzen.errors import Invalid
+from mizzen.kinds.meta import Condition, Ref, Resource
+from mizzen.kinds.model import ModelVersionStatus, version_object_name
+from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
+from mizzen.reconcile.controller import Decision, find
+from mizzen.stores.store import Store, Where
+
+
+@dataclass(frozen=True, slots=True)
+class VersionFacts:
+    resource: Resource
+    inference_models: tuple[Resource, ...]
+    """Those that serve this version, or mean to."""
+
+    @property
+    def children(self) -> tuple[Resource, ...]:
+        return ()
+
+
+class Versions:
+    kind = "ModelVersion"
+    watches: tuple[str, ...] = ("InferenceModel",)
+
+    def keys(self, resource: Resource) -> Iterable[Ref]:
+        try:
+            spec = InferenceModelSpec.of(resource)
+        except Invalid:
+            return ()
+        versions = {spec.target_version, InferenceModelStatus.of(resource).serving_version} - {None}
+        return [
+            Ref(self.kind, version_object_name(spec.model_name, str(version)), resource.meta.namespace)
+            for version in versions
+        ]
+
+    async def load(self, store: Store, ref: Ref) -> VersionFacts | None:
+        version = await find(store, ref)
+        if version is None:
+            return None
+        listing = await store.list("InferenceModel", Where(namespace=ref.namespace))
+        return VersionFacts(version, tuple(item for item in listing.items if ref in self.keys(item)))
+
+    def decide(self, facts: VersionFacts, now: datetime) -> Decision:
+        if facts.resource.deleting:
+            return Decision()
+        seen = [_experience(facts.resource.ref, resource) for resource in facts.inference_models]
+        known = ModelVersionStatus.of(facts.resource).condition("Servable")
+        servable = (
+            next((condition for condition in seen if condition and condition.true), None)
+            or next((condition for condition in seen if condition), None)
+            or known
+            or Condition(type="Servable", status="Unknown", reason="NotServedYet")
+        )
+        return Decision(status=ModelVersionStatus(conditions=(servable,)))
+
+
+def _experience(version: Ref, resource: Resource) -> Condition | None:
+    """What this InferenceModel tells about the version; None when it tells nothing."""
+    ready = InferenceModelStatus.of(resource).condition("Ready")
+    # A condition about an older spec may speak of another version.
+    if ready is None or ready.observed_generation != resource.meta.generation:
+        return None
+    spec = InferenceModelSpec.of(resource)
+    if version.name != version_object_name(spec.model_name, spec.target_version):
+        return None
+    if ready.true:
+        return Condition(type="Servable", status="True", reason="Served", message=f"{resource.ref} served it")
+    if ready.reason == "LoadFailed":
+        return Condition(type="Servable", status="False", reason="LoadFailed", message=ready.message)
+    return None

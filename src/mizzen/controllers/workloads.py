@@ -1,0 +1,92 @@
+"""Workload -> processes: the one controller that touches the world, through an Engine.
+
+`load` lets the engine act and notes what it saw; `decide` only reports that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from mizzen.engines.engine import Engine, Observation
+from mizzen.errors import Invalid
+from mizzen.kinds.meta import ENGINE_FINALIZER, Condition, Ref, Resource
+from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
+from mizzen.reconcile.controller import Decision, find
+from mizzen.stores.store import Store
+
+WHILE_DELETING = 0.2
+WHILE_UNSETTLED = 0.5
+SAFETY_NET = 30.0
+"""The engine tells of changes; this finds the one it missed."""
+
+_UNSETTLED = frozenset({"starting", "waiting", "stopping"})
+_REASONS = {"failed": "Failed", "waiting": "BackOff", "starting": "Starting", "stopping": "Stopping"}
+"""Why nothing is available, the most telling first."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFacts:
+    resource: Resource
+    observation: Observation = field(default_factory=Observation)
+    gone: bool = False
+    """The engine has nothing left of a Workload that is being deleted."""
+    fault: str = ""
+    """Why the engine cannot run this spec at all."""
+
+    @property
+    def children(self) -> tuple[Resource, ...]:
+        return ()
+
+
+class Workloads:
+    kind = "Workload"
+    watches: tuple[str, ...] = ()
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def keys(self, resource: Resource) -> Iterable[Ref]:
+        return ()
+
+    async def load(self, store: Store, ref: Ref) -> WorkloadFacts | None:
+        workload = await find(store, ref)
+        if workload is None:
+            return None
+        if workload.deleting:
+            return WorkloadFacts(workload, gone=await self._engine.delete(workload))
+        try:
+            return WorkloadFacts(workload, observation=await self._engine.apply(workload))
+        except Invalid as fault:
+            return WorkloadFacts(workload, fault=fault.message)
+
+    def decide(self, facts: WorkloadFacts, now: datetime) -> Decision:
+        if facts.gone:
+            return Decision(drop_finalizers=frozenset({ENGINE_FINALIZER}))
+        if facts.resource.deleting:
+            return Decision(again=WHILE_DELETING)
+        replicas = facts.observation.replicas
+        unsettled = any(replica.state in _UNSETTLED for replica in replicas)
+        return Decision(
+            status=WorkloadStatus(replicas=replicas, conditions=(_available(facts),)),
+            again=WHILE_UNSETTLED if unsettled else SAFETY_NET,
+        )
+
+
+def _available(facts: WorkloadFacts) -> Condition:
+    replicas = facts.observation.replicas
+    ready = sum(replica.state == "ready" for replica in replicas)
+    if ready:
+        message = f"{ready} of {len(replicas)} replicas ready"
+        return Condition(type="Available", status="True", reason="ReplicasReady", message=message)
+    reason, message = ("InvalidSpec", facts.fault) if facts.fault else _why_not(replicas)
+    return Condition(type="Available", status="False", reason=reason, message=message)
+
+
+def _why_not(replicas: tuple[ReplicaStatus, ...]) -> tuple[str, str]:
+    for state, reason in _REASONS.items():
+        told = [replica.message for replica in replicas if replica.state == state]
+        if told:
+            return reason, next(filter(None, told), "")
+    return "NoReplicas", "no replica is wanted or known"

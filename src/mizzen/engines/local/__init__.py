@@ -1,0 +1,8 @@
+"""The engine of this machine: each replica is a process under the supervisor, on a unix socket of its own.
+
+Here: what a replica runs with, whether it is ready, what it printed. Not here: starting processes and restarting them,
+which the supervisor does, also while no engine is there.
+
+`engine` the Engine itself · `replicas` a Workload as supervised processes and back · `sight` what is seen of them ·
+`probe` readiness · `logs`.
+"""

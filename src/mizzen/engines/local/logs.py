@@ -1,0 +1,121 @@
+"""What replicas printed: from their log files, past and coming."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+
+_LOOK_EVERY = 0.2
+_CHUNK = 1 << 18
+
+
+async def read(
+    find: Callable[[], Mapping[int, Path]], *, tail: int | None, follow: Callable[[], bool]
+) -> AsyncIterator[bytes]:
+    """Whole lines, replica after replica; then, while `follow` says so, what comes, as it comes.
+
+    `find` gives the log of each replica by index. Lines start with `[index] ` when there are several replicas.
+    """
+    readers: dict[int, LogReader] = {}
+    while True:
+        going_on = follow()  # asked before reading: what was printed until the end is read, too
+        for index, path in find().items():
+            if index not in readers:
+                readers[index] = await asyncio.to_thread(LogReader, path, tail)
+        for index, reader in readers.items():
+            prefix = b"[%d] " % index if len(readers) > 1 else b""
+            while chunk := await asyncio.to_thread(reader.more):
+                yield _marked(chunk, prefix)
+            if not going_on and (rest := reader.rest()):
+                yield _marked(rest, prefix)
+        if not going_on:
+            return
+        await asyncio.sleep(_LOOK_EVERY)
+
+
+class LogReader:
+    """Reads a log that somebody appends to, and that may be cut after a copy to `<log>.1`."""
+
+    def __init__(self, path: Path, tail: int | None) -> None:
+        """Begins at the last `tail` lines, or at the first line that is still kept."""
+        self._path = path
+        self._older = path.with_name(f"{path.name}.1")
+        self._partial = b""
+        self._offset, found = _offset_of_last(path, tail)
+        # Lines of the older file are read first; -1: none of them.
+        self._older_offset = -1
+        if tail is None or found < tail:
+            self._older_offset, _ = _offset_of_last(self._older, None if tail is None else tail - found)
+
+    def more(self) -> bytes:
+        """The next whole lines; empty when there are no more for now."""
+        while True:
+            data = self._next()
+            if not data:
+                return b""
+            lines, newline, self._partial = (self._partial + data).rpartition(b"\n")
+            if newline:
+                return lines + newline
+
+    def rest(self) -> bytes:
+        """A last line without an end, given one."""
+        rest, self._partial = self._partial, b""
+        return rest + b"\n" if rest else b""
+
+    def _next(self) -> bytes:
+        if self._older_offset >= 0:
+            data = _read(self._older, self._older_offset)
+            self._older_offset = self._older_offset + len(data) if data else -1
+            if data:
+                return data
+        if _size(self._path) < self._offset:  # it was cut: what we have not read of it is in the older file now
+            self._older_offset, self._offset = self._offset, 0
+            return self._next()
+        data = _read(self._path, self._offset)
+        self._offset += len(data)
+        return data
+
+
+def _marked(chunk: bytes, prefix: bytes) -> bytes:
+    if not prefix:
+        return chunk
+    return b"".join(prefix + line for line in chunk.splitlines(keepends=True))
+
+
+def _offset_of_last(path: Path, lines: int | None) -> tuple[int, int]:
+    """Where the last lines begin, and how many there are (all of them counted only when a number is asked for)."""
+    if lines is None:
+        return 0, 0
+    at, found = _size(path), 0
+    if lines == 0 or at == 0:
+        return at, 0
+    end = at
+    while at > 0:
+        start = max(at - _CHUNK, 0)
+        block = _read(path, start, at - start)
+        position = len(block)
+        while (position := block.rfind(b"\n", 0, position)) >= 0:
+            if start + position + 1 == end:
+                continue  # the end of the last line, not the beginning of another
+            found += 1
+            if found == lines:
+                return start + position + 1, found
+        at = start
+    return 0, found + 1
+
+
+def _read(path: Path, offset: int, length: int = _CHUNK) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return os.pread(file.fileno(), length, offset)
+    except FileNotFoundError:
+        return b""
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,74 @@
+"""Whether a replica is ready: it is as long as it says hello on its socket. `protocol/frames.py` has the words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from mizzen.protocol.frames import DRAIN, HELLO, FrameError, Reader
+
+RETRY = 0.1
+_CHUNK = 1 << 16
+
+Readiness = Literal["starting", "ready", "draining"]
+
+
+class Probe:
+    """Watches the socket of one running process. Make a new one when the process is another."""
+
+    def __init__(self, path: Path, changed: Callable[[], None]) -> None:
+        """Needs a running loop. `changed` is called after each change of `readiness`."""
+        self.readiness: Readiness = "starting"
+        self._path = path
+        self._changed = changed
+        self._moved = asyncio.Event()
+        self._task = asyncio.create_task(self._run())
+
+    async def settled(self, seconds: float) -> None:
+        """Waits for the first news, at most so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._moved.wait()
+        except TimeoutError:
+            return
+
+    def stop(self) -> None:
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        while not await self._drained():  # noqa: ASYNC110  nobody tells when a socket begins to listen
+            await asyncio.sleep(RETRY)
+
+    async def _drained(self) -> bool:
+        """Holds one connection until its end. True: the replica wants no more of them."""
+        try:
+            reader, writer = await asyncio.open_unix_connection(str(self._path))
+        except OSError:  # it does not listen yet
+            return False
+        try:
+            return await self._listen(reader)
+        except (OSError, FrameError):
+            self._become("starting")
+            return False
+        finally:
+            writer.close()  # after DRAIN, too: a runtime waits with its end until its peers have closed
+
+    async def _listen(self, reader: asyncio.StreamReader) -> bool:
+        frames = Reader()
+        while data := await reader.read(_CHUNK):
+            for frame in frames.feed(data):
+                if frame.type == HELLO:
+                    self._become("ready")
+                elif frame.type == DRAIN:
+                    self._become("draining")
+                    return True
+        self._become("starting")
+        return False
+
+    def _become(self, readiness: Readiness) -> None:
+        if readiness != self.readiness:
+            self.readiness = readiness
+            self._moved.set()
+            self._changed()

@@ -1,0 +1,138 @@
+"""A Workload as supervised processes, and a supervised process as the status of a replica. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mizzen.engines.local.probe import Readiness
+from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec
+from mizzen.supervisor.home import Home
+from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
+
+RANK = 2
+"""Runtimes are stopped last: gateways owe their callers what runtimes still compute."""
+
+_DEFAULTS = {
+    "PYTHONUNBUFFERED": "1",
+    # Replicas are the unit of parallelism: each with a thread per core would fight for the same cores.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The names and files of one workload's replicas."""
+
+    home: Home
+    uid: str
+
+    @property
+    def work(self) -> Path:
+        return self.home.data_dir / "work" / self.uid
+
+    @property
+    def files(self) -> Path:
+        return self.work / "files"
+
+    @property
+    def prefix(self) -> str:
+        """What the keys of its replicas start with."""
+        return f"{self.uid}."
+
+    def key(self, index: int) -> str:
+        return f"{self.uid}.{index}"
+
+    def socket(self, index: int) -> Path:
+        """Short, because the whole path has to fit into a socket's address."""
+        return self.home.sockets / f"{self.uid[:12]}.{index}.sock"
+
+    def sockets(self) -> list[Path]:
+        return list(self.home.sockets.glob(f"{self.uid[:12]}.*.sock"))
+
+    def termination_log(self, index: int) -> Path:
+        return self.work / f"termination.{index}"
+
+    def log(self, index: int) -> Path:
+        return self.home.logs / f"{self.key(index)}.log"
+
+    def logs(self) -> dict[int, Path]:
+        """The log of each replica that ever ran, by index."""
+        found = {int(path.name.split(".")[-2]): path for path in self.home.logs.glob(f"{self.uid}.*.log")}
+        return dict(sorted(found.items()))
+
+
+def split_key(key: str) -> tuple[str, int] | None:
+    """(uid, index) of a replica's key; None for any other process."""
+    uid, dot, index = key.rpartition(".")
+    return (uid, int(index)) if dot and index.isdecimal() else None
+
+
+def artifacts_digest(spec: WorkloadSpec) -> str:
+    listing = "".join(f"{artifact.path}\0{artifact.digest}\0" for artifact in spec.artifacts)
+    return hashlib.sha256(listing.encode()).hexdigest()[:16]
+
+
+def process_of(spec: WorkloadSpec, place: Place, index: int, *, python: str) -> ProcessSpec:
+    program, *arguments = spec.command
+    argv = (python, "-P", *arguments) if program == "python" else spec.command
+    return ProcessSpec(
+        key=place.key(index),
+        argv=argv,
+        env={
+            **_DEFAULTS,
+            **spec.env,
+            "MIZZEN_SOCKET": str(place.socket(index)),
+            "MIZZEN_ARTIFACTS": str(place.files),
+            # Not read by anybody: it makes a process with other files another process, which is started anew.
+            "MIZZEN_ARTIFACTS_DIGEST": artifacts_digest(spec),
+            "MIZZEN_TERMINATION_LOG": str(place.termination_log(index)),
+            "MIZZEN_DATA_DIR": str(place.home.data_dir),
+        },
+        cwd=str(place.work),
+        log=str(place.log(index)),
+        restart="always" if spec.restart == "Always" else "never",
+        grace=spec.grace_seconds,
+        termination_log=str(place.termination_log(index)),
+        rank=RANK,
+    )
+
+
+def status_of(view: ProcessView | None, readiness: Readiness, place: Place, index: int) -> ReplicaStatus:
+    """`view` is None for a replica that should exist and was not seen yet."""
+    if view is None:
+        return ReplicaStatus(
+            index=index, state="waiting", address="", exit_code=None, message="waiting for the supervisor"
+        )
+    state = _state(view.state, readiness)
+    return ReplicaStatus(
+        index=index,
+        state=state,
+        address=f"unix:{place.socket(index)}",
+        pid=view.pid,
+        restarts=view.restarts,
+        exit_code=view.exit_code,
+        message="" if state == "ready" else _message(view),
+    )
+
+
+def _state(state: State, readiness: Readiness) -> Literal["starting", "ready", "waiting", "failed", "stopping"]:
+    match state:
+        case State.RUNNING:
+            return "stopping" if readiness == "draining" else readiness
+        case State.WAITING:
+            return "waiting"
+        case State.FAILED:
+            return "failed"
+        case _:
+            return "stopping"
+
+
+def _message(view: ProcessView) -> str:
+    if view.message or view.exit_time is None:
+        return view.message
+    return "ended; its exit code is not known" if view.exit_code is None else f"exited with code {view.exit_code}"

@@ -1,0 +1,109 @@
+"""What is seen of replicas just now: their processes, as the supervisor tells, and their readiness, as they say."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from mizzen.engines.local.probe import Probe, Readiness
+from mizzen.engines.local.replicas import Place, split_key
+from mizzen.supervisor.client import Client, SupervisorGone
+from mizzen.supervisor.home import Home
+from mizzen.supervisor.protocol import ProcessView, State
+
+_RECONNECT = 0.1
+
+log = logging.getLogger(__name__)
+
+
+class Sight:
+    """Of the workloads that are followed; all others are none of our business."""
+
+    def __init__(self, home: Home, changed: Callable[[str], None]) -> None:
+        """`changed` is called with a workload's uid whenever something about its replicas did."""
+        self._home = home
+        self._changed = changed
+        self._views: dict[str, dict[int, ProcessView]] = {}
+        self._probes: dict[str, tuple[int, Probe]] = {}
+
+    async def run(self) -> None:
+        """Keeps it up to date, from one supervisor to the next, until cancelled."""
+        while True:
+            try:
+                await self._watch()
+            except SupervisorGone:
+                await asyncio.sleep(_RECONNECT)
+
+    def follow(self, uid: str) -> None:
+        self._views.setdefault(uid, {})
+
+    def unfollow(self, uid: str) -> None:
+        for view in tuple(self._views.pop(uid, {}).values()):
+            self._end_probe(view.key)
+
+    def replicas(self, uid: str) -> dict[int, ProcessView]:
+        """Those that are not known to be gone, by index."""
+        return dict(self._views.get(uid, {}))
+
+    def readiness(self, key: str) -> Readiness:
+        _, probe = self._probes.get(key, (0, None))
+        return probe.readiness if probe is not None else "starting"
+
+    async def settled(self, keys: Iterable[str], seconds: float) -> None:
+        """Waits until each of them said hello, at most so long."""
+        await asyncio.gather(*(self._probes[key][1].settled(seconds) for key in keys if key in self._probes))
+
+    def see(self, view: ProcessView) -> None:
+        found = split_key(view.key)
+        if found is None or found[0] not in self._views:
+            return
+        uid, index = found
+        known = self._views[uid]
+        if view == known.get(index):
+            return
+        if view.state is State.GONE:
+            known.pop(index, None)
+        else:
+            known[index] = view
+        self._probe(view, uid, index)
+        self._changed(uid)
+
+    def see_only(self, uid: str, views: Iterable[ProcessView]) -> None:
+        """All there is of a workload: what else was seen of it is gone."""
+        present = {view.key: view for view in views}
+        for index, known in self.replicas(uid).items():
+            if known.key not in present:
+                del self._views[uid][index]
+                self._end_probe(known.key)
+        for view in present.values():
+            self.see(view)
+
+    def close(self) -> None:
+        for key in tuple(self._probes):
+            self._end_probe(key)
+
+    async def _watch(self) -> None:
+        client = await Client.connect(self._home)
+        try:
+            for uid in tuple(self._views):  # while nobody watched, anything may have happened
+                self._changed(uid)
+            async for view in client.watch():
+                self.see(view)
+        finally:
+            client.close()
+
+    def _probe(self, view: ProcessView, uid: str, index: int) -> None:
+        """One probe for each running process: another pid is another process."""
+        pid, _ = self._probes.get(view.key, (None, None))
+        if view.pid is not None and pid == view.pid:
+            return
+        self._end_probe(view.key)
+        if view.state is State.RUNNING and view.pid is not None:
+            probe = Probe(Place(self._home, uid).socket(index), lambda: self._changed(uid))
+            self._probes[view.key] = (view.pid, probe)
+
+    def _end_probe(self, key: str) -> None:
+        _, probe = self._probes.pop(key, (0, None))
+        if probe is not None:
+            probe.stop()

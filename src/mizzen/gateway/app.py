@@ -1,0 +1,206 @@
+"""Everything the gateway answers that is not hot: health, metadata, metrics, and infer requests whose URL is unusual.
+
+A plain ASGI app. Every error reads {"error": "<text>"}, as V2 wants it. Host and Origin are `front`'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
+
+import mizzen
+from mizzen.errors import NotFound, TooLarge
+from mizzen.gateway.infer import Inference, Service
+from mizzen.gateway.queues import UNAVAILABLE, Queue
+from mizzen.gateway.routes import DEFAULT_NAMESPACE, Endpoint
+from mizzen.protocol import v2
+
+Header = tuple[bytes, bytes]
+
+JSON: Header = (b"content-type", b"application/json")
+PROMETHEUS: Header = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
+_RETRY: Header = (b"retry-after", b"1")
+_CLOSE: Header = (b"connection", b"close")
+_FIXED = {
+    "": {"name": "mizzen inference", "links": ["/v2", "/v2/models", "/metrics", "/healthz"]},
+    "healthz": {"status": "ok"},
+    "v2": {"name": "mizzen", "version": mizzen.__version__, "extensions": []},
+    "v2/health/live": {"live": True},
+    "v2/health/ready": {"ready": True, "live": True},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    code: int
+    body: bytes
+    headers: tuple[Header, ...] = (JSON,)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPath:
+    """[/ns/<namespace>]/v2/models/<name>[/versions/<version>][/<what>]"""
+
+    namespace: str
+    name: str
+    version: str | None
+    what: str
+
+
+class SlowInference(Inference):
+    """An infer request that came through ASGI: somebody awaits its answer."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self, answer: asyncio.Future[Answer]) -> None:
+        self.answer = answer
+
+    def reply(self, code: int, body: bytes) -> None:
+        if not self.answer.done():
+            retry = (_RETRY,) if code == UNAVAILABLE else ()
+            self.answer.set_result(Answer(code, body, (JSON, (b"mizzen-request-id", self.id), *retry)))
+
+
+class App:
+    def __init__(self, service: Service, queues: Callable[[], Iterable[Queue]]) -> None:
+        self._service = service
+        self._queues = queues
+
+    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        assert scope["type"] == "http"
+        namespace, path = _split(scope["raw_path"])
+        model = _model_path(namespace, path)
+        if model is not None and model.what == "infer":
+            if scope["method"] != "POST":
+                answer: Answer | None = _wrong_method("POST")
+            else:
+                answer = await self._infer(model, dict(scope["headers"]).get(b"mizzen-timeout-ms"), receive)
+        else:
+            answer = self._read(namespace, path, model)
+            if answer.code != 404 and scope["method"] not in ("GET", "HEAD"):
+                answer = _wrong_method("GET, HEAD")
+        if answer is None:
+            return  # nobody is there any more
+        length = (b"content-length", str(len(answer.body)).encode())
+        await send({"type": "http.response.start", "status": answer.code, "headers": [*answer.headers, length]})
+        await send({"type": "http.response.body", "body": answer.body, "more_body": False})
+
+    def _read(self, namespace: str | None, path: list[str], model: ModelPath | None) -> Answer:
+        if model is not None:
+            return self._about(model)
+        if path == ["v2", "models"]:
+            return self._models(namespace or DEFAULT_NAMESPACE)
+        if path == ["metrics"] and namespace is None:
+            return Answer(200, self._service.metrics.render(self._queues()), (PROMETHEUS,))
+        fixed = _FIXED.get("/".join(path))
+        if fixed is None or (namespace is not None and path[0] != "v2"):
+            return _error(404, "there is nothing at this path; see /")
+        return _json(fixed)
+
+    def _models(self, namespace: str) -> Answer:
+        models = [
+            {"name": name, "version": found.current.version, "ready": found.current.ready}
+            for (space, name), found in sorted(self._service.routes.names.items())
+            if space == namespace
+        ]
+        return _json({"models": models})
+
+    def _about(self, path: ModelPath) -> Answer:
+        try:
+            found = self._service.routes.name(path.namespace, path.name)
+            endpoint = self._service.routes.find(path.namespace, path.name, path.version)
+        except NotFound as error:
+            return _error(404, error.message)
+        if path.what == "ready":
+            return _json({"name": path.name, "ready": True}) if endpoint.ready else _not_ready(endpoint)
+        hello = endpoint.hello
+        if hello is None:
+            return _not_ready(endpoint)
+        metadata = {
+            "name": path.name,
+            "versions": list(found.versions),
+            "platform": hello.framework,
+            "inputs": hello.inputs,
+            "outputs": hello.outputs,
+        }
+        return _json(metadata)
+
+    async def _infer(self, path: ModelPath, timeout_ms: bytes | None, receive: ASGIReceiveCallable) -> Answer | None:
+        try:
+            endpoint = self._service.routes.find(path.namespace, path.name, path.version)
+            body = await self._body(receive)
+        except NotFound as error:
+            return self._refused(404, error.message)
+        except TooLarge as error:
+            return self._refused(413, error.message, _CLOSE)
+        if body is None:
+            return None
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        inference = SlowInference(answer)
+        inference.start(self._service, endpoint, body, timeout_ms)
+        gone = asyncio.ensure_future(receive())
+        try:
+            await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+            return answer.result() if answer.done() else None
+        finally:
+            gone.cancel()
+            inference.cancel(self._service.clock())
+
+    async def _body(self, receive: ASGIReceiveCallable) -> bytes | None:
+        """None when the client left while it sent it."""
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return None
+            parts.append(message["body"])
+            size += len(message["body"])
+            if size > self._service.max_body_bytes:
+                raise TooLarge(f"the body is larger than {self._service.max_body_bytes} bytes")
+            if not message["more_body"]:
+                return b"".join(parts)
+
+    def _refused(self, code: int, text: str, *headers: Header) -> Answer:
+        self._service.metrics.refused[code] += 1
+        return _error(code, text, (b"mizzen-request-id", self._service.new_id()), *headers)
+
+
+def _split(raw_path: bytes) -> tuple[str | None, list[str]]:
+    """The namespace, where the path names one, and the segments after it, each unescaped by itself."""
+    segments = [unquote_to_bytes(segment).decode(errors="replace") for segment in raw_path[1:].split(b"/")]
+    if segments[0] == "ns" and len(segments) > 2 and segments[1]:
+        return segments[1], segments[2:]
+    return None, segments
+
+
+def _model_path(namespace: str | None, path: list[str]) -> ModelPath | None:
+    if path[:2] != ["v2", "models"] or len(path) < 3 or not path[2]:
+        return None
+    name, rest, version = path[2], path[3:], None
+    if rest[:1] == ["versions"] and len(rest) > 1 and rest[1]:
+        version, rest = rest[1], rest[2:]
+    if rest not in ([], ["ready"], ["infer"]):
+        return None
+    return ModelPath(namespace or DEFAULT_NAMESPACE, name, version, rest[0] if rest else "metadata")
+
+
+def _json(value: Any) -> Answer:
+    return Answer(200, v2.to_json(value))
+
+
+def _error(code: int, text: str, *headers: Header) -> Answer:
+    return Answer(code, v2.error(text), (JSON, *headers))
+
+
+def _not_ready(endpoint: Endpoint) -> Answer:
+    return _error(UNAVAILABLE, f"no replica of '{endpoint.name}' version {endpoint.version} is ready", _RETRY)
+
+
+def _wrong_method(allowed: str) -> Answer:
+    return _error(405, f"this path takes {allowed}", (b"allow", allowed.encode()))

@@ -1,0 +1,74 @@
+"""One request answered without ASGI, and what the connections of a gateway share to answer it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from mizzen.gateway.infer import Inference, Service
+from mizzen.gateway.loopback import Verdicts
+from mizzen.gateway.queues import UNAVAILABLE
+from mizzen.protocol import v2
+
+_CLOSE = b"connection: close\r\n"
+_RETRY = b"retry-after: 1\r\n"
+_STATUS = {code: line + b"content-type: application/json\r\n" for code, line in STATUS_LINE.items()}
+
+
+class Connection(Protocol):
+    def advance(self) -> None:
+        """One of its exchanges has its answer: write what is due."""
+
+
+class Front:
+    """What the connections of one gateway process share."""
+
+    __slots__ = ("date", "heads", "now", "service", "verdicts")
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.verdicts = Verdicts()
+        self.heads: dict[bytes, KnownHead] = {}
+        self.date = b""
+        """The Date header line; like `now`, renewed every second by whoever runs the server."""
+        self.now = service.clock()
+
+
+class KnownHead(NamedTuple):
+    """What a head amounts to that is allowed, keeps the connection open and says how long its body is."""
+
+    url: bytes
+    length: int
+    timeout_ms: bytes | None
+
+
+class Exchange(Inference):
+    """A request answered without ASGI, and its place in the line of its connection."""
+
+    __slots__ = ("_body", "_connection", "closes", "code")
+
+    def __init__(self, connection: Connection, closes: bool) -> None:
+        self._connection = connection
+        self.code = 0
+        """0: not answered yet"""
+        self.closes = closes
+
+    def reply(self, code: int, body: bytes) -> None:
+        self.code = code
+        self._body = body
+        self._connection.advance()
+
+    def refuse(self, code: int, text: str, service: Service) -> None:
+        """An answer in place of a start: this request reaches no model."""
+        service.metrics.refused[code] += 1
+        self.live = False
+        self.id = service.new_id()
+        self.reply(code, v2.error(text))
+
+    def rendered(self, date: bytes, last: bool) -> bytes:
+        code, body = self.code, self._body
+        return b"%b%b%b%bmizzen-request-id: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+            _STATUS[code], date, _CLOSE if last else b"", _RETRY if code == UNAVAILABLE else b"",
+            self.id, len(body), body,
+        )  # fmt: skip

@@ -1,0 +1,77 @@
+"""Which URL stands for what: the lookup that a Table is turned into. Never changed, only replaced whole."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from mizzen.errors import NotFound
+from mizzen.gateway.metrics import Counters
+from mizzen.gateway.queues import Call, Queue
+from mizzen.gateway.signature import Hello
+
+DEFAULT_NAMESPACE = "default"
+
+
+@dataclass(slots=True, eq=False)
+class Endpoint:
+    """One callable name and version: what a URL stands for."""
+
+    namespace: str
+    name: str
+    version: str
+    asked_version: str | None
+    """The version in the URL, if there is one."""
+    queues: tuple[Queue, ...]
+    submit: Callable[[Call], None]
+    timeout: float
+    head: bytes
+    """The start of every answer's body."""
+    counters: Counters
+
+    @property
+    def hello(self) -> Hello | None:
+        return next((queue.hello for queue in self.queues if queue.hello is not None), None)
+
+    @property
+    def ready(self) -> bool:
+        return any(queue.ready for queue in self.queues)
+
+
+@dataclass(slots=True, eq=False)
+class Name:
+    """One callable name."""
+
+    current: Endpoint
+    versions: dict[str, Endpoint]
+
+
+@dataclass(slots=True, eq=False)
+class Routes:
+    hot: dict[bytes, Endpoint] = field(default_factory=dict)
+    """Infer URLs, byte for byte as a client writes them."""
+    names: dict[tuple[str, str], Name] = field(default_factory=dict)
+    """By namespace and name."""
+
+    def name(self, namespace: str, name: str) -> Name:
+        found = self.names.get((namespace, name))
+        if found is not None:
+            return found
+        place = "" if namespace == DEFAULT_NAMESPACE else f" in namespace '{namespace}'"
+        known = [known for space, known in self.names if space == namespace]
+        raise NotFound(f"no model '{name}'{place}{_did_you_mean(name, known)}")
+
+    def find(self, namespace: str, name: str, version: str | None) -> Endpoint:
+        """NotFound names what is missing, and what may have been meant."""
+        found = self.name(namespace, name)
+        if version is None:
+            return found.current
+        if version not in found.versions:
+            raise NotFound(f"no version '{version}' of '{name}' is served{_did_you_mean(version, found.versions)}")
+        return found.versions[version]
+
+
+def _did_you_mean(given: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(given, known, n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,153 @@
+"""Builds one gateway process and runs it until it is told to stop.
+
+Run it with uvloop: `uvloop.run(serve(...))`. The listening socket is handed in; several gateways may share it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import signal
+import socket as sockets
+import threading
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+import uvicorn
+
+from mizzen.gateway.app import App
+from mizzen.gateway.exchange import Front
+from mizzen.gateway.front import FastProtocol
+from mizzen.gateway.infer import Service
+from mizzen.gateway.metrics import Metrics
+from mizzen.gateway.queues import Queue, Sweeper
+from mizzen.gateway.table import Fleet, TableFile
+from mizzen.graph.plan import Server as ServedVersion
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    max_body_bytes: int
+    queue_limit: int
+    hold_seconds: float
+    stop_timeout: float
+    keep_alive_seconds: float = 75.0
+    """How long a connection may stay open unused."""
+
+
+async def serve(
+    *,
+    socket: sockets.socket,
+    table: Path,
+    limits: Limits,
+    log_level: str = "info",
+    stopping: asyncio.Event | None = None,
+) -> None:
+    """Answer on `socket` until SIGTERM, SIGINT or `stopping`; then finish what is in flight and return."""
+    loop = asyncio.get_running_loop()
+    clock = time.monotonic
+    rng = random.Random()  # noqa: S311 - ids must be unique, not secret
+    service = Service(
+        max_body_bytes=limits.max_body_bytes,
+        metrics=Metrics(),
+        clock=clock,
+        new_id=lambda: rng.getrandbits(128).to_bytes(16, "big").hex().encode(),
+    )
+    sweeper = Sweeper(clock, loop.call_later)
+
+    def new_queue(server: ServedVersion) -> Queue:
+        return Queue(
+            server,
+            limit=limits.queue_limit,
+            hold_seconds=limits.hold_seconds,
+            clock=clock,
+            call_soon=loop.call_soon,
+            sweeper=sweeper,
+        )
+
+    fleet = Fleet(service, new_queue, loop)
+    file = TableFile(table, fleet.take, loop)
+    file.start()
+    front = Front(service)
+    server = _Server(_config(App(service, fleet.queues.values), front, limits, log_level), front)
+    try:
+        await server.run_until(stopping, socket)
+    finally:
+        file.stop()
+        fleet.close()
+
+
+def _config(app: App, front: Front, limits: Limits, log_level: str) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=cast("type[asyncio.Protocol]", partial(FastProtocol, front=front)),
+        interface="asgi3",
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        log_level=log_level,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        # uvicorn declares whole seconds, and only ever compares and waits
+        timeout_keep_alive=cast(int, limits.keep_alive_seconds),
+        timeout_graceful_shutdown=cast(int, limits.stop_timeout),
+    )
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, except that code after it still runs, and that it keeps our Front in time."""
+
+    def __init__(self, config: uvicorn.Config, front: Front) -> None:
+        super().__init__(config)
+        self._front = front
+
+    async def run_until(self, stopping: asyncio.Event | None, socket: sockets.socket) -> None:
+        watch = None if stopping is None else asyncio.create_task(self._stop_on(stopping))
+        try:
+            await self.serve([socket])
+        finally:
+            if watch is not None:
+                watch.cancel()
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()  # the time to finish is over
+
+    async def on_tick(self, counter: int) -> bool:
+        stop = await super().on_tick(counter)
+        front = self._front
+        front.now = front.service.clock()
+        if counter % 10 == 0:
+            front.date = b"".join(b"%b: %b\r\n" % header for header in self.server_state.default_headers)
+            idle_since = front.now - self.config.timeout_keep_alive
+            for connection in list(self.server_state.connections):
+                assert isinstance(connection, FastProtocol)
+                connection.close_if_idle(idle_since)
+        return stop
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """uvicorn would raise the signal again once it has stopped, and end the process before us."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        handled = (signal.SIGINT, signal.SIGTERM)
+        for number in handled:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+
+    async def _stop_on(self, stopping: asyncio.Event) -> None:
+        await stopping.wait()
+        self.should_exit = True

@@ -1,0 +1,73 @@
+"""What a replica says of itself in its hello, and the faults of a request that can be seen from that alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from mizzen.protocol.v2 import InferRequest
+
+
+class Tensor(msgspec.Struct, frozen=True):
+    name: str
+    datatype: str
+    shape: list[int]
+    """-1: any size"""
+
+
+class Hello(msgspec.Struct, frozen=True):
+    state: str
+    framework: str = ""
+    inputs: list[Tensor] = []
+    outputs: list[Tensor] = []
+    strict: bool = False
+
+
+decode_hello = msgspec.msgpack.Decoder(Hello).decode
+
+
+class Signature:
+    """The inputs and outputs of one served version, made ready for one look per request."""
+
+    __slots__ = ("_inputs", "_outputs", "_plain")
+
+    def __init__(self, hello: Hello) -> None:
+        self._inputs = {tensor.name: tensor.shape for tensor in hello.inputs}
+        self._outputs = {tensor.name for tensor in hello.outputs}
+        # Nearly all requests have one input of one fixed width: these pass after two comparisons.
+        only = hello.inputs[0] if len(hello.inputs) == 1 else None
+        self._plain = (only.name, only.shape[1:]) if only and len(only.shape) > 1 and -1 not in only.shape[1:] else None
+
+    def check(self, request: InferRequest) -> None:
+        """ValueError for the first fault, worded for the caller. What passes may still be refused by the runtime."""
+        if self._inputs:
+            first = request.inputs[0]
+            if self._plain is None or (first.name, first.shape[1:]) != self._plain or len(request.inputs) > 1:
+                self._check_inputs(request)
+        if request.outputs and self._outputs:
+            for at, output in enumerate(request.outputs):
+                if output.name not in self._outputs:
+                    raise ValueError(f"outputs[{at}].name: '{output.name}' is none of {_listed(self._outputs)}")
+
+    def _check_inputs(self, request: InferRequest) -> None:
+        for at, tensor in enumerate(request.inputs):
+            wanted = self._inputs.get(tensor.name)
+            if wanted is None:
+                raise ValueError(f"inputs[{at}].name: '{tensor.name}' is none of {_listed(self._inputs)}")
+            if len(tensor.shape) != len(wanted) or any(
+                size not in (-1, given) for size, given in zip(wanted[1:], tensor.shape[1:], strict=True)
+            ):
+                raise ValueError(f"inputs[{at}].shape: {tensor.shape} does not fit {wanted}")
+        if len(request.inputs) < len(self._inputs):
+            missing = self._inputs.keys() - {tensor.name for tensor in request.inputs}
+            raise ValueError(f"inputs: {_listed(missing)} is missing")
+
+
+def signature_of(hello: Hello) -> Signature | None:
+    """None when the replica takes any names."""
+    return Signature(hello) if hello.strict else None
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in sorted(names))

@@ -1,0 +1,172 @@
+"""The Table on disk -> the routes in force. A new file is taken whole; what it keeps is not touched.
+
+The file is looked at every 50 ms. One that is missing or broken is reported once and changes nothing: gateways serve
+the last good Table for as long as it takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from urllib.parse import quote
+
+from mizzen.gateway.infer import Inference, Service
+from mizzen.gateway.queues import UNAVAILABLE, Call, Queue
+from mizzen.gateway.routes import DEFAULT_NAMESPACE, Endpoint, Name, Routes
+from mizzen.gateway.upstream import Replica
+from mizzen.graph import execute, plan
+from mizzen.protocol import v2
+
+POLL_SECONDS = 0.05
+CEILING_SECONDS = 60.0
+"""No request lives longer, whatever it asks for."""
+
+Key = tuple[str, str]
+"""A served version: the server's id and its version. A new version behind an id is another queue."""
+
+log = logging.getLogger(__name__)
+
+
+class Fleet:
+    """The queues of all served versions and the connections to their replicas."""
+
+    def __init__(
+        self, service: Service, new_queue: Callable[[plan.Server], Queue], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.queues: dict[Key, Queue] = {}
+        self._service = service
+        self._new_queue = new_queue
+        self._loop = loop
+        self._replicas: dict[tuple[Key, str], Replica] = {}
+
+    def take(self, table: plan.Table) -> None:
+        """Put this Table in force. ValueError, with nothing changed, when it contradicts itself."""
+        wanted = {(server.id, server.version): server for server in table.servers}
+        by_id = {server.id: key for key, server in wanted.items()}
+        for used in (each for route in table.routes for each in (route.plan, *route.versions.values())):
+            if missing := [id_ for id_ in used.servers if id_ not in by_id]:
+                raise ValueError(f"a plan names server '{missing[0]}', which is not in the table")
+        gone = [self.queues.pop(key) for key in self.queues.keys() - wanted.keys()]
+        for key, server in wanted.items():
+            if key in self.queues:
+                self.queues[key].update(server)
+            else:
+                self.queues[key] = self._new_queue(server)
+        self._service.routes = self._routes(table, {id_: self.queues[key] for id_, key in by_id.items()})
+        self._connect(wanted)
+        for queue in gone:
+            self._rehouse(queue.retire())
+
+    def close(self) -> None:
+        for replica in self._replicas.values():
+            replica.abort()
+        self._replicas.clear()
+
+    def _connect(self, wanted: dict[Key, plan.Server]) -> None:
+        addresses = {(key, address) for key, server in wanted.items() for address in server.addresses}
+        for place in self._replicas.keys() - addresses:
+            self._replicas.pop(place).retire()
+        for key, address in addresses - self._replicas.keys():
+            self._replicas[key, address] = Replica(address, self.queues[key], self._loop)
+
+    def _routes(self, table: plan.Table, queues: dict[str, Queue]) -> Routes:
+        routes = Routes()
+        for route in table.routes:
+            current = self._endpoint(route, route.version, None, route.plan, queues)
+            plans = {route.version: route.plan} | route.versions
+            versions = {
+                version: self._endpoint(route, version, version, plan, queues) for version, plan in plans.items()
+            }
+            routes.names[route.namespace, route.name] = Name(current, versions)
+            for prefix in _prefixes(route.namespace):
+                base = f"{prefix}/v2/models/{quote(route.name, safe='')}"
+                routes.hot[f"{base}/infer".encode()] = current
+                for version, endpoint in versions.items():
+                    routes.hot[f"{base}/versions/{quote(version, safe='')}/infer".encode()] = endpoint
+        return routes
+
+    def _endpoint(
+        self, route: plan.Route, version: str, asked: str | None, plan: plan.Plan, queues: dict[str, Queue]
+    ) -> Endpoint:
+        mine = tuple(queues[server] for server in plan.servers)
+        timeouts = (queue.server.timeout_ms / 1000 for queue in mine if queue.server.timeout_ms is not None)
+        return Endpoint(
+            namespace=route.namespace,
+            name=route.name,
+            version=version,
+            asked_version=asked,
+            queues=mine,
+            submit=execute.run(plan, queues.__getitem__) if mine else self._refuse,
+            timeout=min((CEILING_SECONDS, *timeouts)),
+            head=v2.answer_head(route.name, version),
+            counters=self._service.metrics.counters(route.namespace, route.name, version),
+        )
+
+    def _rehouse(self, calls: Iterable[Call]) -> None:
+        """Calls that waited for a version that is served no more go to what their name stands for now."""
+        for call in calls:
+            assert isinstance(call, Inference)
+            was = call.endpoint
+            name = self._service.routes.names.get((was.namespace, was.name))
+            now = None if name is None else name.versions.get(was.asked_version) if was.asked_version else name.current
+            if now is None:
+                self._refuse(call)
+            else:
+                call.move(now)
+
+    def _refuse(self, call: Call) -> None:
+        call.settle(UNAVAILABLE, b"nothing that could answer is running", self._service.clock())
+
+
+class TableFile:
+    """Watches the file and hands over each good Table."""
+
+    def __init__(self, path: Path, take: Callable[[plan.Table], None], loop: asyncio.AbstractEventLoop) -> None:
+        self._path = path
+        self._take = take
+        self._loop = loop
+        self._seen: tuple[int, int, int] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        if not self._path.exists():
+            log.info("no table at %s yet: no models", self._path)
+        self._look()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        self._timer = self._loop.call_later(POLL_SECONDS, self._look)
+        try:
+            found = _mark(os.stat(self._path))
+        except OSError as error:
+            if self._seen is not None:
+                log.warning("cannot see the table any more, serving the last one: %s", error)
+            self._seen = None
+            return
+        if found != self._seen:
+            self._seen = found
+            self._load()
+
+    def _load(self) -> None:
+        try:
+            table = plan.decode(self._path.read_bytes())
+            self._take(table)
+        except (OSError, ValueError) as error:
+            log.warning("the table is of no use, serving the last good one: %s", error)
+        else:
+            log.info("table %d: %d names, %d served versions", table.serial, len(table.routes), len(table.servers))
+
+
+def _mark(stat: os.stat_result) -> tuple[int, int, int]:
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def _prefixes(namespace: str) -> tuple[str, ...]:
+    spelled = f"/ns/{quote(namespace, safe='')}"
+    return ("", spelled) if namespace == DEFAULT_NAMESPACE else (spelled,)

@@ -1,0 +1,140 @@
+"""Connections to replicas: one unix socket each, frames both ways, and stubborn about coming back.
+
+A replica is ready once its hello has arrived. Whatever goes wrong on a connection ends it; its queue then decides what
+happens to the calls it carried, and the address is tried again for as long as the Table names it.
+
+    connecting -> connected -> ready <-> out with a batch
+         ^                        |             |
+         +------ lost ------------+-------------+        drained: no more batches, closed once nothing is owed
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Literal, cast
+
+import msgspec
+
+from mizzen.gateway.queues import Call, Queue
+from mizzen.gateway.signature import decode_hello
+from mizzen.protocol import frames
+
+FIRST_RETRY, LAST_RETRY = 0.02, 0.5
+_SCHEME = "unix:"
+_WRITE_BUFFER = 4 << 20
+
+_Status = Literal[0, 1, 2]
+_encode = msgspec.msgpack.Encoder().encode
+_decode_reply = msgspec.msgpack.Decoder(tuple[float, list[tuple[_Status, bytes]]]).decode
+
+log = logging.getLogger(__name__)
+
+
+class Replica(asyncio.Protocol):
+    """One address of a served version. `retire` ends it; until then it connects and reconnects by itself."""
+
+    def __init__(self, address: str, queue: Queue, loop: asyncio.AbstractEventLoop) -> None:
+        self.address = address
+        self._queue = queue
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._reader = frames.Reader()
+        self._serial = 0
+        self._owed = 0
+        """Calls in the batch that is out; 0: none is."""
+        self._leaving = False
+        self._retired = False
+        self._delay = 0.0
+        self._connecting: asyncio.Task[None] | None = loop.create_task(self._connect())
+
+    def retire(self) -> None:
+        """The Table names this address no more: close as soon as nothing is owed."""
+        self._retired = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        self._queue.drains(self)
+        self._leave()
+
+    def abort(self) -> None:
+        """Close now, whatever is owed."""
+        self._retired = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def send(self, batch: list[Call]) -> None:
+        assert self._transport is not None
+        self._owed = len(batch)
+        self._serial = (self._serial + 1) & 0xFFFFFFFF
+        body = _encode([call.item for call in batch])
+        self._transport.write(frames.encode(frames.INFER, self._serial, body))
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not derive from asyncio's
+        self._transport.set_write_buffer_limits(_WRITE_BUFFER)
+        self._reader = frames.Reader()
+        self._owed = 0
+        self._leaving = False
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._reader.feed(data):
+                self._take(frame)
+        except (frames.FrameError, msgspec.DecodeError) as error:
+            log.warning("closing the connection to %s: %s", self.address, error)
+            self._drop()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._queue.lost(self)
+        if not self._retired:
+            self._connecting = self._loop.create_task(self._connect())
+
+    def _take(self, frame: frames.Frame) -> None:
+        if frame.type == frames.REPLY:
+            self._take_reply(frame)
+        elif frame.type == frames.HELLO:
+            hello = decode_hello(frame.body)
+            if hello.state == "ready" and not self._leaving:
+                self._delay = FIRST_RETRY
+                self._queue.joined(self, hello)
+        elif frame.type == frames.DRAIN:
+            self._queue.drains(self)
+            self._leave()
+        else:
+            raise frames.FrameError(f"unexpected frame of type {frame.type}")
+
+    def _take_reply(self, frame: frames.Frame) -> None:
+        _, entries = _decode_reply(frame.body)
+        if frame.id != self._serial or len(entries) != self._owed or not self._owed or not frame.flags & frames.LAST:
+            raise frames.FrameError(f"a reply to frame {frame.id} that does not match what was asked")
+        self._owed = 0
+        self._queue.answered(self, entries)
+        if self._leaving and not self._owed:
+            self._drop()
+
+    def _leave(self) -> None:
+        self._leaving = True
+        if not self._owed:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    async def _connect(self) -> None:
+        path = self.address.removeprefix(_SCHEME)
+        while True:
+            await asyncio.sleep(self._delay)
+            # Also after a connect that worked: a peer that takes connections and drops them must not keep us spinning.
+            self._delay = min(max(self._delay * 1.5, FIRST_RETRY), LAST_RETRY)
+            try:
+                await self._loop.create_unix_connection(lambda: self, path)
+            except OSError:
+                continue
+            self._connecting = None
+            return

@@ -1,0 +1,245 @@
+"""Tensors of the V2 protocol and numpy arrays, both ways, strictly.
+
+What is not exactly right is a ValueError that tells the caller what was expected. JSON text is read and written by
+msgspec where it is installed, else by `json`.
+
+Elements of a BYTES tensor are `str` when they came as JSON and `bytes` when they came raw.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from types import GenericAlias
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Leaf = type[bool] | type[int] | type[float] | type[str]
+
+MAX_RANK = 32
+
+_LENGTH = struct.Struct("<I")
+_OPENING = re.compile(rb"[\s\[]*")
+_WORDS: dict[Leaf, str] = {bool: "booleans", int: "integers", float: "numbers", str: "strings"}
+
+
+@dataclass(frozen=True, slots=True)
+class Datatype:
+    name: str
+    dtype: np.dtype[Any]
+    """Little-endian, as on the wire."""
+    leaf: Leaf
+    """What an element is in JSON."""
+
+    @property
+    def number(self) -> bool:
+        return self.leaf is int or self.leaf is float
+
+
+DATATYPES: dict[str, Datatype] = {
+    name: Datatype(name, np.dtype(code), leaf)
+    for name, code, leaf in (
+        ("BOOL", "?", bool), ("BYTES", "O", str),
+        ("INT8", "i1", int), ("INT16", "<i2", int), ("INT32", "<i4", int), ("INT64", "<i8", int),
+        ("UINT8", "u1", int), ("UINT16", "<u2", int), ("UINT32", "<u4", int), ("UINT64", "<u8", int),
+        ("FP16", "<f2", float), ("FP32", "<f4", float), ("FP64", "<f8", float),
+    )
+}  # fmt: skip
+_BY_DTYPE = {datatype.dtype: datatype for datatype in DATATYPES.values() if datatype.name != "BYTES"}
+
+
+def datatype_named(name: str) -> Datatype:
+    try:
+        return DATATYPES[name]
+    except (KeyError, TypeError):
+        raise ValueError(f"{name!r} is no datatype; there are {', '.join(DATATYPES)}") from None
+
+
+def widens(source: Datatype, target: Datatype) -> bool:
+    """May a tensor of `source` stand in for one of `target`? Numbers only, where no kind of value is lost."""
+    return source.number and target.number and np.can_cast(source.dtype, target.dtype, casting="safe")
+
+
+def decode_json(datatype: str, shape: Sequence[int], text: bytes) -> Array:
+    """The array of this shape, from a flat list or from lists nested exactly as the shape says."""
+    kind = datatype_named(datatype)
+    count = _size(shape)
+    opening = _OPENING.match(text)
+    depth = opening[0].count(b"[") if opening else 0
+    nesting = _nesting(shape)
+    if depth != 1 and depth != len(nesting):
+        raise ValueError(f"data must be a list of {count} {_WORDS[kind.leaf]}, or nested as its shape {list(shape)}")
+    levels = (count,) if depth == 1 else nesting
+    try:
+        data = _read(text, kind.leaf, len(levels))
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise ValueError(f"data must hold {_WORDS[kind.leaf]} for {datatype}: {error}") from None
+    return _array(kind, _flat(data, levels, shape)).reshape(tuple(shape))
+
+
+def decode_raw(datatype: str, shape: Sequence[int], data: bytes | memoryview) -> Array:
+    """The array of this shape from little-endian bytes; BYTES elements each follow their u32 length."""
+    kind = datatype_named(datatype)
+    count = _size(shape)
+    if kind.name == "BYTES":
+        return _array(kind, _raw_elements(bytes(data), count)).reshape(tuple(shape))
+    wanted = count * kind.dtype.itemsize
+    if len(data) != wanted:
+        raise ValueError(f"data must be {wanted} bytes for {datatype} of shape {list(shape)}, not {len(data)}")
+    if kind.name == "BOOL" and np.any(np.frombuffer(data, np.uint8) > 1):
+        raise ValueError("data must hold bytes 0 and 1 for BOOL")
+    # A view of the bytes would be read-only; a model may work in place.
+    return np.frombuffer(data, kind.dtype).reshape(tuple(shape)).copy()
+
+
+def encode_json(array: Array) -> tuple[str, list[int], bytes]:
+    """Datatype, shape and the JSON text of the flat data. ValueError when JSON cannot carry it."""
+    kind, plain = as_datatype(array)
+    if not is_finite(plain):
+        raise ValueError("NaN or Infinity, which JSON cannot carry")
+    return kind.name, list(plain.shape), write_list(plain.reshape(-1).tolist())
+
+
+def as_datatype(array: Array) -> tuple[Datatype, Array]:
+    """The datatype an array travels as, and the array in that type. ValueError when there is none."""
+    kind = _BY_DTYPE.get(array.dtype)
+    if kind is not None:
+        return kind, array
+    if array.dtype.kind in "USTO":
+        return _from_objects(array)
+    if array.dtype.kind in "iuf":
+        native = array.astype(array.dtype.newbyteorder("<") if array.dtype.itemsize <= 8 else np.float64)
+        return _BY_DTYPE[native.dtype], native
+    raise ValueError(f"an array of {array.dtype}, which has no V2 datatype")
+
+
+def is_finite(array: Array) -> bool:
+    return array.dtype.kind != "f" or bool(np.isfinite(array).all())
+
+
+def _from_objects(array: Array) -> tuple[Datatype, Array]:
+    """Strings, bytes, or objects that are all of one plain kind."""
+    elements = [one.item() if isinstance(one, np.generic) else one for one in array.reshape(-1).tolist()]
+    kinds = set(map(type, elements))
+    if kinds <= {str, bytes}:
+        texts = [element.decode() if isinstance(element, bytes) else element for element in elements]
+        return DATATYPES["BYTES"], _array(DATATYPES["BYTES"], texts).reshape(array.shape)
+    if kinds <= {bool} or kinds <= {int} or kinds <= {int, float}:
+        plain = _array(DATATYPES["BOOL" if bool in kinds else "FP64" if float in kinds else "INT64"], elements)
+        return _BY_DTYPE[plain.dtype], plain.reshape(array.shape)
+    names = ", ".join(sorted(kind.__name__ for kind in kinds))
+    raise ValueError(f"an array of objects ({names}), which has no V2 datatype")
+
+
+def _size(shape: Sequence[int]) -> int:
+    if len(shape) > MAX_RANK:
+        raise ValueError(f"a tensor has at most {MAX_RANK} dimensions, not {len(shape)}")
+    for dimension in shape:
+        if type(dimension) is not int or dimension < 0:
+            raise ValueError(f"shape must hold sizes of 0 or more, not {list(shape)}")
+    return math.prod(shape)
+
+
+def _nesting(shape: Sequence[int]) -> tuple[int, ...]:
+    """The levels that lists of this shape have: none lies below an empty one."""
+    return tuple(shape[: shape.index(0) + 1]) if 0 in shape else tuple(shape)
+
+
+def _flat(data: Any, levels: tuple[int, ...], shape: Sequence[int]) -> list[Any]:
+    """The elements of nested lists, where every list of a level has exactly the level's length."""
+    lists = [data]
+    for size in levels:
+        for one in lists:
+            if len(one) != size:
+                raise ValueError(f"data does not fit shape {list(shape)}: {len(one)} elements where it says {size}")
+        lists = lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
+    return lists
+
+
+def _array(kind: Datatype, elements: list[Any]) -> Array:
+    if kind.name == "BYTES":
+        array = np.empty(len(elements), object)
+        array[:] = elements
+        return array
+    if kind.leaf is float and kind.name != "FP64":
+        with np.errstate(over="raise"):
+            return _checked(kind, elements)
+    return _checked(kind, elements)
+
+
+def _checked(kind: Datatype, elements: list[Any]) -> Array:
+    try:
+        return np.array(elements, kind.dtype)
+    except (OverflowError, FloatingPointError):
+        raise ValueError(f"data holds a number outside the range of {kind.name}") from None
+
+
+def _raw_elements(data: bytes, count: int) -> list[bytes]:
+    elements: list[bytes] = []
+    at = 0
+    while at < len(data) and len(elements) < count:
+        start = at + _LENGTH.size
+        if start > len(data):
+            break
+        at = start + _LENGTH.unpack_from(data, at)[0]
+        elements.append(data[start:at])
+    if len(elements) != count or at != len(data):
+        raise ValueError(f"data must be {count} elements, each a 4-byte length and that many bytes")
+    return elements
+
+
+def read_plainly(text: bytes, leaf: Leaf, depth: int) -> list[Any]:
+    """Lists nested `depth` deep around elements of exactly this kind; ValueError on anything else."""
+    value = json.loads(str(text, "utf-8"), parse_constant=_no_constant)
+    level = [value]
+    for _ in range(depth):
+        if not all(type(item) is list for item in level):
+            raise ValueError("expected a list at each level above the last")
+        level = list(chain.from_iterable(level))
+    allowed = {float, int} if leaf is float else {leaf}
+    if not allowed.issuperset(map(type, level)):
+        raise ValueError(f"expected only {_WORDS[leaf]}")
+    if leaf is float and not all(map(math.isfinite, level)):
+        raise ValueError("number out of range")
+    if leaf is str:
+        "".join(level).encode()  # half a surrogate pair is no text
+    return value  # type: ignore[no-any-return]
+
+
+def write_plainly(elements: list[Any]) -> bytes:
+    return json.dumps(elements, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _fastest() -> tuple[Callable[[bytes, Leaf, int], list[Any]], Callable[[list[Any]], bytes]]:
+    try:
+        import msgspec
+    except ImportError:
+        return read_plainly, write_plainly
+
+    readers: dict[tuple[Leaf, int], Callable[[bytes], list[Any]]] = {}
+
+    def read_fast(text: bytes, leaf: Leaf, depth: int) -> list[Any]:
+        reader = readers.get((leaf, depth))
+        if reader is None:
+            kind: Any = leaf
+            for _ in range(depth):
+                kind = GenericAlias(list, (kind,))
+            reader = readers[leaf, depth] = msgspec.json.Decoder(kind).decode
+        return reader(text)
+
+    return read_fast, msgspec.json.Encoder().encode
+
+
+_read, write_list = _fastest()

@@ -1,0 +1,140 @@
+"""V2 (Open Inference Protocol) messages in JSON, read and written without touching a single tensor value.
+
+`decode` promises that what it returns can be served: names are there and unique, shapes are sane, data is a list. What
+it cannot read it explains in a ValueError whose text is fit for the caller. Whether the values of `data` match shape
+and datatype is for the runtime to say: here they stay the bytes that came in.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+import msgspec
+
+MAX_ELEMENTS = 2**31
+MAX_ID = 256
+
+Datatype = Literal[
+    "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES"
+]  # fmt: skip
+_Name = Annotated[str, msgspec.Meta(min_length=1)]
+_Size = Annotated[int, msgspec.Meta(ge=0, le=MAX_ELEMENTS)]
+
+
+class InputTensor(msgspec.Struct, gc=False):
+    name: _Name
+    shape: list[_Size]
+    datatype: Datatype
+    data: msgspec.Raw
+    parameters: dict[str, Any] | None = None
+
+
+class RequestedOutput(msgspec.Struct, gc=False):
+    name: _Name
+    parameters: dict[str, Any] | None = None
+
+
+class InferRequest(msgspec.Struct, gc=False):
+    inputs: Annotated[list[InputTensor], msgspec.Meta(min_length=1)]
+    id: Annotated[str, msgspec.Meta(max_length=MAX_ID)] | None = None
+    parameters: dict[str, Any] | None = None
+    outputs: list[RequestedOutput] | None = None
+
+
+def decode(body: bytes) -> InferRequest:
+    """ValueError, worded for the caller, when this is no servable request."""
+    try:
+        request = _decode(body)
+    except msgspec.ValidationError as error:
+        raise ValueError(_explain(str(error))) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise ValueError(f"the body is not JSON: {error}" if body else "the body is empty") from error
+    except RecursionError as error:
+        raise ValueError("the body is nested too deeply") from error
+    inputs = request.inputs
+    if len(inputs) > 1 and len({tensor.name for tensor in inputs}) < len(inputs):
+        raise ValueError(f"inputs: the name '{_first_double(tensor.name for tensor in inputs)}' is there twice")
+    for at, tensor in enumerate(inputs):
+        if math.prod(tensor.shape) > MAX_ELEMENTS:
+            raise ValueError(f"inputs[{at}].shape: more than {MAX_ELEMENTS} elements")
+        if memoryview(tensor.data)[0] != _BRACKET:
+            raise ValueError(f"inputs[{at}].data: expected a list")
+    return request
+
+
+def timeout_seconds(request: InferRequest) -> float | None:
+    """The V2 parameter `timeout`, which is in microseconds. ValueError when it is anything but a positive integer."""
+    if request.parameters is None or "timeout" not in request.parameters:
+        return None
+    value = request.parameters["timeout"]
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise ValueError("parameters.timeout: expected a positive integer, in microseconds")
+    return min(value, 10**12) / 1e6  # JSON has integers beyond what a float can hold
+
+
+def answer_head(name: str, version: str) -> bytes:
+    """The start of each answer of one served version, up to where its id goes."""
+    return b'{"model_name":%b,"model_version":%b,"id":' % (to_json(name), to_json(version))
+
+
+def answer(head: bytes, id_json: bytes, outputs: bytes) -> bytes:
+    """`outputs` is the JSON text of the list, just as the runtime sent it."""
+    return b'%b%b,"outputs":%b}' % (head, id_json, outputs)
+
+
+def error(text: str) -> bytes:
+    return b'{"error":%b}' % to_json(text)
+
+
+def header_text(text: str) -> bytes:
+    """An id as the value of a header: what is not printable ASCII is percent-encoded, so it can end no header."""
+    if text.isascii() and text.isprintable() and text == text.strip():
+        return text.encode()
+    return quote(text, safe=_PRINTABLE).encode()
+
+
+to_json = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(InferRequest).decode
+_BRACKET = ord("[")
+_PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
+
+_PLACED = re.compile(r"^(?P<what>.*) - at `\$\.?(?P<where>[^`]*)`$", re.DOTALL)
+_MISSING = re.compile(r"^Object missing required field `(?P<field>\w+)`$")
+_EXPECTED = {
+    "inputs": "expected a list with at least one tensor",
+    "inputs[]": "expected an object",
+    "name": "expected a string that is not empty",
+    "shape": "expected a list of integers",
+    "shape[]": f"expected an integer from 0 to {MAX_ELEMENTS}",
+    "datatype": "expected one of " + ", ".join(Datatype.__args__),  # type: ignore[attr-defined]
+    "parameters": "expected an object",
+    "outputs": "expected a list of objects with a name",
+    "outputs[]": "expected an object with a name",
+    "id": f"expected a string of at most {MAX_ID} characters",
+}
+
+
+def _explain(message: str) -> str:
+    """msgspec's words in ours: `inputs[0].shape: expected a list of integers`."""
+    placed = _PLACED.match(message)
+    what, where = (placed["what"], placed["where"]) if placed else (message, "")
+    if missing := _MISSING.match(what):
+        field = missing["field"]
+        return f"{where}.{field}: is missing" if where else f"{field}: is missing"
+    if not where:
+        return "the body: expected an object"
+    field = re.sub(r"\[\d+\]$", "[]", where.rpartition(".")[2])
+    return f"{where}: {_EXPECTED.get(field, what)}"
+
+
+def _first_double(names: Iterable[str]) -> str:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    raise AssertionError("only called when there is one")

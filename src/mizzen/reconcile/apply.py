@@ -1,0 +1,113 @@
+"""Write what a controller decided: children, status, finalizers. Written once, for all controllers.
+
+Nothing is written that is already so: every write is an event, and an event wakes the controller that caused it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from mizzen.errors import AlreadyExists, Conflict, NotFound
+from mizzen.kinds import catalog
+from mizzen.kinds.meta import CHILDREN_FINALIZER, Resource, Status, merge_conditions
+from mizzen.reconcile.controller import Decision, Facts, Store
+
+ACTOR = "system"
+"""Who writes when nobody in particular decided."""
+
+
+async def apply(store: Store, facts: Facts, decision: Decision, now: datetime) -> bool:
+    """False: something moved between reading and writing, so that the facts are old; look again at once.
+
+    Looking again at once cannot spin: each such failure means that somebody else's write succeeded.
+    """
+    write = _release if facts.resource.deleting else _converge
+    try:
+        await write(store, facts, decision, now)
+    except (Conflict, NotFound):
+        return False
+    return True
+
+
+async def _converge(store: Store, facts: Facts, decision: Decision, now: datetime) -> None:
+    owner = facts.resource
+    if decision.children:
+        owner = await _hold(store, owner)
+    there = {child.ref: child for child in facts.children}
+    for wanted in decision.children:
+        await _write_child(store, owner, there.pop(wanted.ref, None), wanted)
+    # The status goes before the pruning: whoever reads it must never be pointed at a child that is already going.
+    owner = await _write_status(store, owner, decision, now)
+    for unwanted in there.values():
+        await _delete(store, unwanted)
+    await _drop_finalizers(store, owner, decision.drop_finalizers)
+
+
+async def _release(store: Store, facts: Facts, decision: Decision, now: datetime) -> None:
+    """The resource is being deleted: its children go first, then its finalizers."""
+    gone = [await _delete(store, child) for child in facts.children]
+    drop = decision.drop_finalizers | ({CHILDREN_FINALIZER} if all(gone) else set())
+    owner = facts.resource
+    if set(owner.meta.finalizers) - drop:
+        owner = await _write_status(store, owner, decision, now)
+    await _drop_finalizers(store, owner, drop)
+
+
+async def _hold(store: Store, owner: Resource) -> Resource:
+    """Before the first child exists: without the finalizer, a deletion right now would leave that child an orphan."""
+    if CHILDREN_FINALIZER in owner.meta.finalizers:
+        return owner
+    finalizers = (*owner.meta.finalizers, CHILDREN_FINALIZER)
+    return await store.update(replace(owner, meta=replace(owner.meta, finalizers=finalizers)), ACTOR)
+
+
+async def _write_child(store: Store, owner: Resource, there: Resource | None, wanted: Resource) -> None:
+    if there is None:
+        await _create(store, owner, wanted)
+        return
+    labels, annotations = wanted.meta.labels, wanted.meta.annotations
+    same = (there.spec, there.meta.labels, there.meta.annotations) == (wanted.spec, labels, annotations)
+    # One that is being deleted is past changing. Its end wakes the owner, and then it is created anew.
+    if same or there.deleting:
+        return
+    meta = replace(there.meta, labels=labels, annotations=annotations)
+    await store.update(replace(there, meta=meta, spec=wanted.spec), ACTOR)
+
+
+async def _create(store: Store, owner: Resource, wanted: Resource) -> None:
+    meta = replace(wanted.meta, owners=(owner.as_owner,), finalizers=catalog.of(wanted).finalizers)
+    try:
+        await store.create(replace(wanted, meta=meta), ACTOR)
+    except AlreadyExists:
+        there = await store.get(wanted.ref)
+        if there.owned_by(owner):
+            raise Conflict(f"{wanted.ref} was created meanwhile") from None
+        raise
+
+
+async def _delete(store: Store, child: Resource) -> bool:
+    """True: gone. False: marked as deleted, and something still holds it."""
+    if child.deleting:
+        return False
+    return await store.delete(child.ref, ACTOR, uid=child.meta.uid) is None
+
+
+async def _write_status(store: Store, resource: Resource, decision: Decision, now: datetime) -> Resource:
+    if decision.status is None:
+        return resource
+    generation = resource.meta.generation
+    conditions = merge_conditions(
+        Status.of(resource).conditions, decision.status.conditions, generation=generation, now=now
+    )
+    status = decision.status.model_copy(update={"observed_generation": generation, "conditions": conditions})
+    new = resource.with_status(status)
+    if new.status == resource.status:
+        return resource
+    return await store.update_status(new, decision.actor or ACTOR, decision=decision.decision)
+
+
+async def _drop_finalizers(store: Store, resource: Resource, drop: frozenset[str]) -> None:
+    left = tuple(name for name in resource.meta.finalizers if name not in drop)
+    if left != resource.meta.finalizers:
+        await store.update(replace(resource, meta=replace(resource.meta, finalizers=left)), ACTOR)

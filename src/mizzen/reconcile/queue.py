@@ -1,0 +1,100 @@
+"""A queue of keys to look at.
+
+A key says *look at this object*, never what happened to it, so one entry stands for any number of changes.
+
+- A key is in the hands of one worker at a time; added meanwhile, it runs again afterwards.
+- No key is lost: after every `add` there is a `take` that begins later.
+- First come, first served. A key that runs again goes to the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from mizzen.kinds.meta import Ref
+
+SHORTEST_DELAY = 0.05
+LONGEST_DELAY = 30.0
+
+
+class Scheduled(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Timer(Protocol):
+    """What the queue asks of time. An asyncio event loop is one."""
+
+    def time(self) -> float: ...
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> Scheduled: ...
+
+
+class LoopTimer:
+    """The time of whichever event loop runs when it is asked for, so that a queue can be made before one does."""
+
+    def time(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> Scheduled:
+        return asyncio.get_running_loop().call_at(when, callback)
+
+
+class KeyedQueue:
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
+        self._order: asyncio.Queue[Ref] = asyncio.Queue()
+        self._queued: set[Ref] = set()
+        self._working: set[Ref] = set()
+        self._again: set[Ref] = set()
+        self._later: dict[Ref, tuple[float, Scheduled]] = {}
+        self._failures: dict[Ref, int] = {}
+
+    def add(self, key: Ref) -> None:
+        """Look at the key as soon as a worker is free."""
+        if key in self._working:
+            self._again.add(key)
+        elif key not in self._queued:
+            self._queued.add(key)
+            self._order.put_nowait(key)
+
+    def add_after(self, key: Ref, seconds: float) -> None:
+        """Look at the key then. Of several times asked for, the earliest wins."""
+        when = self._timer.time() + seconds
+        planned = self._later.get(key)
+        if planned is not None:
+            if planned[0] <= when:
+                return
+            planned[1].cancel()
+        self._later[key] = (when, self._timer.call_at(when, lambda: self._due(key)))
+
+    def retry(self, key: Ref) -> float:
+        """Look at the key again after a failure, later each time until `forget`. Returns the delay in seconds."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        # The exponent is bounded too: an object that fails for days must not overflow a float.
+        delay = min(SHORTEST_DELAY * 2.0 ** min(failures, 16), LONGEST_DELAY)
+        self.add_after(key, delay)
+        return delay
+
+    def forget(self, key: Ref) -> None:
+        """The key is well: the next failure starts with the shortest delay."""
+        self._failures.pop(key, None)
+
+    async def take(self) -> Ref:
+        """The next key, held by the caller until `done`."""
+        key = await self._order.get()
+        self._queued.discard(key)
+        self._working.add(key)
+        return key
+
+    def done(self, key: Ref) -> None:
+        self._working.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def _due(self, key: Ref) -> None:
+        del self._later[key]
+        self.add(key)

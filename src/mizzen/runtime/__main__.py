@@ -1,0 +1,130 @@
+"""`python -m mizzen.runtime`: load one model, then answer frames on MIZZEN_SOCKET until TERM.
+
+A model that cannot be loaded is given up for good: one line to MIZZEN_TERMINATION_LOG, the traceback to stderr, exit
+code 78. The process does not die with its parent: a new supervisor adopts it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import logging
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
+from pathlib import Path
+from typing import NoReturn
+
+from mizzen.runtime import server
+from mizzen.runtime.frameworks import registry
+from mizzen.runtime.frameworks.model import LoadError
+
+EXIT_PERMANENT = 78
+_ERROR_SECONDS = 1.0
+
+log = logging.getLogger("mizzen.runtime")
+
+
+def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in somebody's terminal is not for us
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what the user prints is in the log at once, also before a kill
+    _set_up_log()
+    last_words = environ.get("MIZZEN_TERMINATION_LOG")
+    try:
+        options = _options(arguments)
+        path, folder = _required(environ, "MIZZEN_SOCKET"), Path(_required(environ, "MIZZEN_ARTIFACTS"))
+    except LoadError as error:
+        return _give_up(error, last_words)
+    log.info("start: pid %d loads %s %s", os.getpid(), options.framework, options.entrypoint)
+    try:
+        model = registry.load(
+            options.framework, options.entrypoint, folder, trusted=options.trusted, batch=options.batch
+        )
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+        return _give_up(error, last_words)
+    # The model lives as long as the process: the collector need not walk through it again and again.
+    gc.collect()
+    gc.freeze()
+    server.serve(model, path)
+    model.close()
+    log.info("exit")
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise LoadError(message)
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = _Parser(prog="python -m mizzen.runtime", description=__doc__)
+    parser.add_argument("--framework", required=True)
+    parser.add_argument("--entrypoint", required=True, help="a file among the artifacts, or module:object")
+    parser.add_argument("--trusted", action="store_true", help="the artifacts may be unpickled")
+    parser.add_argument("--batch", action="store_true", help="requests may share a call of a Python model")
+    return parser.parse_args(arguments)
+
+
+def _required(environ: Mapping[str, str], name: str) -> str:
+    value = environ.get(name)
+    if not value:
+        raise LoadError(f"{name} is not set")
+    return value
+
+
+def _give_up(error: BaseException, termination_log: str | None) -> int:
+    traceback.print_exception(error)
+    message = _last_words(error)
+    log.error("gave up: %s", message)
+    if termination_log:
+        try:
+            Path(termination_log).write_text(message + "\n", encoding="utf-8", errors="replace")
+        except OSError as problem:  # the exit code must still say that another start is of no use
+            log.warning("no last words: %s", problem)
+    return EXIT_PERMANENT
+
+
+def _last_words(error: BaseException) -> str:
+    """One line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, LoadError):
+        return text
+    hint = ""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        hint = f"; the model needs it: pip install {error.name.partition('.')[0]}"
+    return f"{type(error).__name__}: {text}{hint}"
+
+
+def _set_up_log() -> None:
+    """Only our own logger: the user's code sets up logging as it likes."""
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    handler.addFilter(_FewerErrors())
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
+
+class _FewerErrors(logging.Filter):
+    """A model that fails for every request must not fill the disk: one error a second is enough to see why."""
+
+    _last = float("-inf")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.ERROR:
+            return True
+        if record.created - self._last < _ERROR_SECONDS:
+            return False
+        self._last = record.created
+        return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))

@@ -1,0 +1,227 @@
+"""Many requests, few calls of the model, and each request gets exactly its own rows or its own fault.
+
+Requests of one form are decoded together and, when the model works row by row (`batch`), answered by one call. One
+that cannot be read fails alone. When a shared call raises, each of its requests is tried alone, so one poisonous input
+does not fail its neighbours. An answer whose rows do not match those sent is given to nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mizzen.protocol import frames, tensors
+from mizzen.protocol.tensors import Array
+from mizzen.runtime import inputs, outputs, signature
+from mizzen.runtime.frameworks.model import LoadedModel
+
+MAX_ROWS = 8192
+"""Most rows of one shared call; a single request may bring more."""
+
+_MAX_MESSAGE = 2000
+_UNANSWERED = (frames.MODEL_FAILED, b"not answered")
+
+Result = tuple[int, bytes]
+"""Status and payload, as in a REPLY frame."""
+
+log = logging.getLogger("mizzen.runtime")
+
+
+class Answers(NamedTuple):
+    results: list[Result]
+    """One per request, in their order."""
+    service_us: int
+    """Time spent in the model."""
+
+
+def answer(
+    model: LoadedModel,
+    requests: Sequence[Any],
+    *,
+    max_rows: int = MAX_ROWS,
+    clock: Callable[[], float] = time.monotonic,
+) -> Answers:
+    """Answer every request of the bodies of some INFER frames. Never raises for what a request or the model does."""
+    batch = _Batch(model, requests, clock)
+    for form, places in batch.groups().items():
+        batch.answer_group(form[0], places, max_rows)
+    return Answers(batch.results, int(batch.seconds * 1e6))
+
+
+class _Batch:
+    """Requests and their results, by place."""
+
+    __slots__ = ("_clock", "_model", "_requests", "_rows", "_targets", "results", "seconds")
+
+    def __init__(self, model: LoadedModel, requests: Sequence[Any], clock: Callable[[], float]) -> None:
+        self._model = model
+        self._requests = requests
+        self._rows = [0] * len(requests)
+        self._targets = {spec.name: tensors.DATATYPES[spec.datatype] for spec in model.inputs} if model.strict else {}
+        self._clock = clock
+        self.results: list[Result] = [_UNANSWERED] * len(requests)
+        self.seconds = 0.0
+
+    def groups(self) -> dict[inputs.Form, list[int]]:
+        """The places of requests that can be answered together. What is no request at all is answered here."""
+        found: dict[inputs.Form, list[int]] = {}
+        merge = self._model.batch
+        for place, request in enumerate(self._requests):
+            try:
+                form, self._rows[place] = inputs.form_of(request, merge=merge)
+                if form in found:
+                    found[form].append(place)
+                else:
+                    found[form] = [place]
+            except (TypeError, ValueError) as error:
+                self.results[place] = _bad(str(error))
+        return found
+
+    def answer_group(self, wanted: tuple[str, ...], places: list[int], max_rows: int) -> None:
+        """Requests of one form: they all fit the signature, or none does."""
+        if self._fault(self._requests[places[0]]):
+            for place in places:
+                self.results[place] = _bad(self._fault(self._requests[place]) or "does not fit the model")
+        elif not self._model.batch:
+            for place in places:
+                self._answer_alone(wanted, place)
+        else:
+            for chunk in _chunks(places, self._rows, max_rows):
+                self._answer_chunk(wanted, chunk)
+
+    def _fault(self, request: Any) -> str | None:
+        model = self._model
+        if not model.strict:
+            return None
+        known = [spec.name for spec in model.outputs]
+        return signature.inputs_fault(model.inputs, request[0]) or (
+            signature.outputs_fault(known, request[1] or ()) if known else None
+        )
+
+    def _answer_chunk(self, wanted: tuple[str, ...], places: list[int]) -> None:
+        """One call for all requests that can be read."""
+        if len(places) == 1:
+            self._answer_alone(wanted, places[0])
+            return
+        arrays = inputs.decode_joined([self._requests[place] for place in places], self._targets)
+        if arrays is None:
+            decoded = {}
+            for place in places:
+                try:
+                    decoded[place] = inputs.decode(self._requests[place], self._targets)
+                except ValueError as error:
+                    self.results[place] = _bad(str(error))
+            if not decoded:
+                return
+            places, arrays = list(decoded), inputs.concatenated(list(decoded.values()))
+        self._answer_together(wanted, places, arrays)
+
+    def _answer_together(self, wanted: tuple[str, ...], places: list[int], arrays: dict[str, Array]) -> None:
+        given: dict[str, Array] | None = None
+        try:
+            given = self._call(arrays, wanted)
+        except _Unknown as error:
+            self._set(places, [_bad(str(error))] * len(places))
+            return
+        except _Raised:
+            pass  # each is tried alone, and what it raises then is told
+        if given is None:
+            # Decoded anew for each: the call may have worked in place on the shared arrays before it raised.
+            for place in places:
+                self._answer_alone(wanted, place)
+            return
+        rows = [self._rows[place] for place in places]
+        fault = _rows_fault(given, sum(rows))
+        if fault:
+            log.error(fault)
+            self._set(places, [_failed(fault)] * len(places))
+            return
+        try:
+            self._set(places, [(frames.OK, text) for text in outputs.encode_rows(given, rows)])
+        except ValueError:
+            self._set(places, _encoded_apart(given, rows))
+
+    def _answer_alone(self, wanted: tuple[str, ...], place: int) -> None:
+        try:
+            given = self._call(inputs.decode(self._requests[place], self._targets), wanted)
+        except (ValueError, _Unknown) as error:
+            self.results[place] = _bad(str(error))
+            return
+        except _Raised as raised:
+            cause = raised.__cause__
+            log.exception("the model raised", exc_info=cause)
+            self.results[place] = _failed(f"{type(cause).__name__}: {cause}")
+            return
+        fault = _rows_fault(given, self._rows[place]) if self._model.batch else None
+        self.results[place] = _failed(fault) if fault else _encoded(given)
+
+    def _set(self, places: list[int], results: list[Result]) -> None:
+        for place, result in zip(places, results, strict=True):
+            self.results[place] = result
+
+    def _call(self, arrays: dict[str, Array], wanted: tuple[str, ...]) -> dict[str, Array]:
+        """The outputs wanted, in that order. _Raised for whatever the model's code raised, _Unknown for a name."""
+        started = self._clock()
+        try:
+            given = self._model.call(arrays, wanted)
+        except (Exception, SystemExit) as error:  # the user's code may raise anything; it must not end the process
+            raise _Raised from error
+        finally:
+            self.seconds += self._clock() - started
+        fault = signature.outputs_fault(given, wanted)
+        if fault:
+            raise _Unknown(fault)
+        return {name: given[name] for name in wanted} if wanted else given
+
+
+class _Raised(Exception):
+    """The model raised; the cause is what."""
+
+
+class _Unknown(Exception):
+    """The model gives no such output."""
+
+
+def _chunks(places: list[int], rows: list[int], max_rows: int) -> Iterator[list[int]]:
+    chunk: list[int] = []
+    total = 0
+    for place in places:
+        if chunk and total + rows[place] > max_rows:
+            yield chunk
+            chunk, total = [], 0
+        chunk.append(place)
+        total += rows[place]
+    yield chunk
+
+
+def _encoded_apart(given: Mapping[str, Array], rows: list[int]) -> list[Result]:
+    """Some row cannot be carried by JSON: only the request it belongs to fails."""
+    results, at = [], 0
+    for count in rows:
+        results.append(_encoded({name: array[at : at + count] for name, array in given.items()}))
+        at += count
+    return results
+
+
+def _encoded(given: Mapping[str, Array]) -> Result:
+    try:
+        return frames.OK, outputs.encode_whole(given)
+    except ValueError as error:
+        return _failed(str(error))
+
+
+def _rows_fault(given: Mapping[str, Array], rows: int) -> str | None:
+    for name, array in given.items():
+        if array.ndim == 0 or len(array) != rows:
+            return f"the model must give one row per row: output '{name}' has shape {list(array.shape)} for {rows} rows"
+    return None
+
+
+def _bad(message: str) -> Result:
+    return frames.BAD_INPUT, message[:_MAX_MESSAGE].encode(errors="replace")
+
+
+def _failed(message: str) -> Result:
+    return frames.MODEL_FAILED, message[:_MAX_MESSAGE].encode(errors="replace")

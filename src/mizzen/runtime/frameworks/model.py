@@ -1,0 +1,77 @@
+"""What every framework makes of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from mizzen.protocol.tensors import Array
+from mizzen.runtime.signature import TensorSpec
+
+
+class LoadError(Exception):
+    """The model cannot be loaded, however often it is tried; the message is for the person who brought it."""
+
+
+class LoadedModel(Protocol):
+    @property
+    def framework(self) -> str: ...
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Empty: nothing is declared."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]: ...
+
+    @property
+    def strict(self) -> bool:
+        """Requests must fit `inputs`, and `outputs` where there are any."""
+        ...
+
+    @property
+    def batch(self) -> bool:
+        """Row i of every output depends on row i of the inputs only, so requests may share a call."""
+        ...
+
+    def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
+        """The outputs named, or the default ones when none is. It may raise anything."""
+        ...
+
+    def close(self) -> None:
+        """Called once, when the process ends in good order."""
+        ...
+
+
+def artifact(folder: Path, entrypoint: str) -> Path:
+    """The file of the version that `entrypoint` names. LoadError when it is not there."""
+    path = PurePosixPath(entrypoint)
+    if path.is_absolute() or ".." in path.parts:
+        raise LoadError(f"entrypoint '{entrypoint}' must stay within the version's folder")
+    file = folder / path
+    if not file.is_file():
+        there = ", ".join(sorted(child.name for child in folder.iterdir())[:10]) if folder.is_dir() else ""
+        raise LoadError(f"no file '{entrypoint}' in this version; it has {there or 'none'}")
+    return file
+
+
+def pickled(folder: Path, entrypoint: str, *, trusted: bool) -> Path:
+    """As `artifact`, for a file whose loading runs code."""
+    file = artifact(folder, entrypoint)
+    if not trusted:
+        raise LoadError(f"'{entrypoint}' is a pickle, which runs code when it is loaded, and is not marked as trusted")
+    return file
+
+
+@contextmanager
+def unpickling(file: Path) -> Iterator[None]:
+    """Names the file when it cannot be read. A module that is missing speaks for itself."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:
+        raise LoadError(f"'{file.name}' could not be unpickled: {type(error).__name__}: {error}") from error

@@ -1,0 +1,121 @@
+"""A model in plain Python: a function of the inputs, or an object with `predict(inputs)`.
+
+The entrypoint is `module:object` within the version's folder, or a cloudpickle file. A class is instantiated; then
+`load(path)` is called once with the folder, and `close()` at the end, where they exist. `inputs` maps names to arrays;
+the answer is an array, which becomes the output `predict`, or a dict of names to arrays. Attributes `inputs` and
+`outputs`, lists of {"name", "datatype", "shape"}, declare a signature; without `inputs` any request is taken.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mizzen.protocol.tensors import Array
+from mizzen.runtime.frameworks.model import LoadError, pickled, unpickling
+from mizzen.runtime.signature import TensorSpec
+
+DEFAULT_OUTPUT = "predict"
+PICKLES = (".pkl", ".pickle", ".cloudpickle")
+
+
+def load(entrypoint: str, folder: Path, *, trusted: bool, batch: bool) -> PythonModel:
+    """The model of an entrypoint. LoadError, or whatever the user's code raises."""
+    # First, so that the version's own modules win over installed ones; a pickle may name such modules, too.
+    sys.path.insert(0, str(folder))
+    if entrypoint.endswith(PICKLES):
+        found = _unpickled(pickled(folder, entrypoint, trusted=trusted))
+    else:
+        found = _imported(entrypoint, folder)
+    target = found() if isinstance(found, type) else found
+    if callable(getattr(target, "load", None)):
+        target.load(str(folder))
+    predict = getattr(target, "predict", None) or target
+    if not callable(predict):
+        raise LoadError(f"'{entrypoint}' is a {type(target).__name__}, neither callable nor with a predict method")
+    inputs = _declared(target, "inputs", entrypoint)
+    if batch:
+        for spec in inputs:
+            if spec.shape[:1] != (-1,):
+                raise LoadError(
+                    f"batching merges rows: input '{spec.name}' must have shape [-1, ...], not {[*spec.shape]}"
+                )
+    close = getattr(target, "close", None)
+    return PythonModel(
+        predict, inputs, _declared(target, "outputs", entrypoint), batch, close if callable(close) else None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PythonModel:
+    predict: Callable[[dict[str, Array]], Any]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    batch: bool
+    closer: Callable[[], Any] | None
+    framework: str = "python"
+
+    @property
+    def strict(self) -> bool:
+        return bool(self.inputs)
+
+    def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
+        """All that the function gives: it does not know which outputs were asked for."""
+        given = self.predict(inputs)
+        if not isinstance(given, dict):
+            return {DEFAULT_OUTPUT: _array(DEFAULT_OUTPUT, given)}
+        return {str(name): _array(str(name), value) for name, value in given.items()}
+
+    def close(self) -> None:
+        if self.closer is not None:
+            self.closer()
+
+
+def _unpickled(file: Path) -> Any:
+    import cloudpickle
+
+    with unpickling(file), file.open("rb") as stream:
+        return cloudpickle.load(stream)
+
+
+def _imported(entrypoint: str, folder: Path) -> Any:
+    module_name, colon, path = entrypoint.partition(":")
+    if not colon or not module_name or not path:
+        raise LoadError(f"entrypoint '{entrypoint}' must be 'module:object' or a file ending in {', '.join(PICKLES)}")
+    top = module_name.partition(".")[0]
+    brought = (folder / f"{top}.py").exists() or (folder / top).is_dir()
+    if brought and top in sys.modules:
+        raise LoadError(f"module '{top}' of this version has the name of one that is in use already: rename it")
+    module = importlib.import_module(module_name)
+    try:
+        return reduce(getattr, path.split("."), module)
+    except AttributeError as error:
+        raise LoadError(f"entrypoint '{entrypoint}': {error}") from error
+
+
+def _declared(target: Any, attribute: str, entrypoint: str) -> tuple[TensorSpec, ...]:
+    declared = getattr(target, attribute, None)
+    if declared is None:
+        return ()
+    if not isinstance(declared, list | tuple):
+        raise LoadError(f"'{attribute}' of '{entrypoint}' must be a list of tensors, not {type(declared).__name__}")
+    try:
+        specs = tuple(TensorSpec.of(one) for one in declared)
+    except ValueError as error:
+        raise LoadError(f"'{attribute}' of '{entrypoint}': {error}") from error
+    if len({spec.name for spec in specs}) < len(specs):
+        raise LoadError(f"'{attribute}' of '{entrypoint}' declares a name twice")
+    return specs
+
+
+def _array(name: str, value: Any) -> Array:
+    if value is None:
+        raise TypeError(f"predict returned None for '{name}', not an array")
+    return np.atleast_1d(np.asarray(value))

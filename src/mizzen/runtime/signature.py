@@ -1,0 +1,71 @@
+"""What a model takes and gives, and whether a request fits it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from mizzen.protocol import tensors
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    """-1: any size."""
+
+    @classmethod
+    def of(cls, data: Any) -> Self:
+        """From {"name", "datatype", "shape"}, as people write it. ValueError says what is wrong."""
+        if not isinstance(data, dict) or set(data) != {"name", "datatype", "shape"}:
+            raise ValueError(f"a tensor is declared as {{'name', 'datatype', 'shape'}}, not {data!r}")
+        name, datatype, shape = data["name"], data["datatype"], data["shape"]
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"a tensor's name must be a string, not {name!r}")
+        tensors.datatype_named(datatype)
+        if not isinstance(shape, list | tuple) or not all(type(size) is int and size >= -1 for size in shape):
+            raise ValueError(f"the shape of '{name}' must be a list of sizes, -1 for any, not {shape!r}")
+        return cls(name, datatype, tuple(shape))
+
+    def wire(self) -> dict[str, Any]:
+        return {"name": self.name, "datatype": self.datatype, "shape": list(self.shape)}
+
+    def fault(self, datatype: str, shape: Sequence[int]) -> str | None:
+        """Why a tensor given for this input does not fit, or None."""
+        if datatype != self.datatype and not (
+            datatype in tensors.DATATYPES
+            and tensors.widens(tensors.DATATYPES[datatype], tensors.DATATYPES[self.datatype])
+        ):
+            return f"input '{self.name}' must be {self.datatype}, not {datatype}"
+        fits = len(shape) == len(self.shape) and all(
+            wanted in (-1, size) for size, wanted in zip(shape, self.shape, strict=True)
+        )
+        return None if fits else f"input '{self.name}' must have shape {list(self.shape)}, not {list(shape)}"
+
+
+def inputs_fault(declared: Sequence[TensorSpec], given: Iterable[Sequence[Any]]) -> str | None:
+    """Why these inputs ([name, datatype, shape, ...] each) do not fit the declared ones, or None."""
+    specs = {spec.name: spec for spec in declared}
+    missing = dict.fromkeys(specs)
+    for name, datatype, shape, *_ in given:
+        if name not in specs:
+            return f"no input '{name}'; the model takes {_listed(specs)}"
+        fault = specs[name].fault(datatype, shape)
+        if fault:
+            return fault
+        missing.pop(name, None)
+    return f"input {_listed(missing)} is missing" if missing else None
+
+
+def outputs_fault(known: Collection[str], requested: Iterable[str]) -> str | None:
+    """Why these outputs cannot be had of a model that gives the known ones, or None."""
+    for name in requested:
+        if name not in known:
+            return f"no output '{name}'; the model gives {_listed(known)}"
+    return None
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "none"

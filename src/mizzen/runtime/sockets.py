@@ -1,0 +1,123 @@
+"""The sockets of the frame server: where it listens, how TERM wakes it, and one peer's connection."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections import deque
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mizzen.protocol import frames
+
+_CHUNK = 128 << 10
+
+
+class Listener:
+    """A listening unix socket that is at its path only while it takes connections."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        # Bound elsewhere and renamed when it listens, so that nobody ever finds a socket that refuses. The name is
+        # short because the length of such paths is limited.
+        temporary = str(Path(path).with_name(f".{os.getpid()}"))
+        Path(temporary).unlink(missing_ok=True)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.setblocking(False)
+        self.socket.bind(temporary)
+        self.socket.listen(128)
+        self._inode = os.stat(temporary).st_ino
+        os.rename(temporary, path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Once is enough; a second time does nothing."""
+        if self.socket.fileno() < 0:
+            return
+        try:
+            # A successor may have put its own socket there. Ours is still open, so its inode cannot be in use again.
+            if os.stat(self._path).st_ino == self._inode:
+                os.unlink(self._path)
+        except FileNotFoundError:
+            pass
+        self.socket.close()
+
+
+class Terminated:
+    """Readable once TERM has arrived: a signal alone does not wake a selector."""
+
+    def __enter__(self) -> Self:
+        self.socket, self._writer = socket.socketpair()
+        self.socket.setblocking(False)
+        self._writer.setblocking(False)
+        self._old_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._old_handler = signal.signal(signal.SIGTERM, lambda *_: None)
+        return self
+
+    def arrived(self) -> bool:
+        """Was TERM among the signals that made the socket readable?"""
+        return signal.SIGTERM in self.socket.recv(4096)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        signal.signal(signal.SIGTERM, self._old_handler)
+        signal.set_wakeup_fd(self._old_fd)
+        self.socket.close()
+        self._writer.close()
+
+
+class Connection:
+    __slots__ = ("_out", "_reader", "owed", "socket", "waits")
+
+    def __init__(self, peer: socket.socket) -> None:
+        self.socket = peer
+        self.owed = 0
+        """Bytes not yet taken by the peer."""
+        self.waits = False
+        """Is the selector watching for room to write?"""
+        self._out: deque[memoryview] = deque()
+        self._reader = frames.Reader()
+
+    def receive(self) -> tuple[list[frames.Frame], bool]:
+        """All complete frames that are there now, and whether the peer has closed."""
+        received: list[frames.Frame] = []
+        while True:
+            try:
+                data = self.socket.recv(_CHUNK)
+            except BlockingIOError:
+                return received, False
+            except ConnectionError:
+                return received, True
+            if not data:
+                return received, True
+            received += self._reader.feed(data)
+            if len(data) < _CHUNK:
+                return received, False
+
+    def owe(self, data: bytes) -> None:
+        self._out.append(memoryview(data))
+        self.owed += len(data)
+
+    def write(self) -> None:
+        """As much as fits now. OSError when the peer is gone."""
+        while self._out:
+            data = self._out[0]
+            try:
+                sent = self.socket.send(data)
+            except BlockingIOError:
+                return
+            self.owed -= sent
+            if sent < len(data):
+                self._out[0] = data[sent:]
+            else:
+                self._out.popleft()

@@ -1,0 +1,137 @@
+"""The steps of a deployment, each waiting for what it caused: registered, loaded, answering, and gone again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from mizzen import errors
+
+if TYPE_CHECKING:
+    from mizzen.sdk.client import AsyncPlane
+
+TIMEOUT: Final = 120.0
+"""Seconds for a model to load."""
+
+_HOPELESS: Final = frozenset({"LoadFailed", "CrashLoop"})
+_PAUSE: Final = 0.05
+
+Progress = Callable[[str], None]
+
+
+def silent(_step: str) -> None:
+    """Progress that nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    model: str
+    version: str
+    server: str
+    """Name of the InferenceModel; the version answers to it, too."""
+    url: str
+
+
+async def register(plane: AsyncPlane, model: str, path: Path, framework: str | None, entrypoint: str | None) -> str:
+    """Make the files at `path` the next version of a model, which is created when absent. The version."""
+    with suppress(errors.AlreadyExists):
+        await plane.request("POST", "/model", body={"name": model})
+    absolute = path.absolute()  # noqa: ASYNC240 - reads no file
+    given = {"path": str(absolute), "framework": framework, "entrypoint": entrypoint}
+    body = {key: value for key, value in given.items() if value is not None}
+    answer = await plane.request("POST", f"/model/{quote(model)}/version/auto", body=body, timeout=TIMEOUT)
+    return str(answer["version"])
+
+
+async def wait_loaded(plane: AsyncPlane, server: str, seconds: float, *, keep: bool = False) -> None:
+    """Until the InferenceModel is Ready. ModelFailed when it never will be; then it is deleted, unless `keep`."""
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                resource = await plane.get("inferencemodels", server)
+                if _condition(resource, "Ready").get("status") == "True":
+                    return
+                if broken := _hopeless(resource):
+                    break
+                await asyncio.sleep(_PAUSE)
+    except TimeoutError:
+        raise errors.DeadlineExceeded(
+            f"{server} was not ready within {seconds:g} s",
+            hint=f"it goes on starting: see 'mizzen get im {server}' and 'mizzen logs {server}'",
+        ) from None
+    hint = f"logs: 'mizzen logs {server}'"
+    if not keep:
+        await plane.delete("inferencemodels", server)
+        spec = resource["spec"]
+        hint = f"the version stays registered as {spec['modelName']} version {spec['targetVersion']}"
+        if plane.place.data_dir is not None:
+            hint += f"; logs: {plane.place.data_dir / 'logs'}"
+    reason = broken.get("message") or broken["reason"]
+    raise errors.ModelFailed(f"{server} cannot be served ({broken['reason']}): {reason}", hint=hint)
+
+
+async def wait_answering(
+    plane: AsyncPlane, model: str, version: str, server: str, *, current: bool, seconds: float
+) -> None:
+    """Until the inference API has taken the news: a status is a report, an answer is the fact."""
+    name = model if current else server
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                if await _answers(plane, name, version):
+                    return
+                await asyncio.sleep(_PAUSE)
+    except TimeoutError:
+        raise errors.DeadlineExceeded(
+            f"{server} is ready but the inference API does not answer for '{name}' yet",
+            hint="see 'mizzen logs gateway'",
+        ) from None
+
+
+async def undeploy(plane: AsyncPlane, model: str, version: str | None) -> list[str]:
+    path = f"/model/{quote(model)}" + (f"/serve/{quote(version)}" if version else "")
+    found = await plane.request("GET", path)
+    servers = [str(server["id"]) for server in found["items" if version else "servers"]]
+    if not servers:
+        what = f"version {version} of model '{model}'" if version else f"model '{model}'"
+        raise errors.NotFound(f"{what} is not served", hint="'mizzen get inferencemodels' lists what is")
+    for server in servers:
+        await plane.delete("inferencemodels", server)
+    await wait_gone(plane, "inferencemodels", servers)
+    return servers
+
+
+async def wait_gone(plane: AsyncPlane, plural: str, names: list[str], seconds: float = 60.0) -> None:
+    """Until none of the objects is left: done means that their processes have ended. DeadlineExceeded."""
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                left = {item["metadata"]["name"] for item in (await plane.list(plural))["items"]} & set(names)
+                if not left:
+                    return
+                await asyncio.sleep(_PAUSE)
+    except TimeoutError:
+        raise errors.DeadlineExceeded(f"still there after {seconds:g} s: {', '.join(sorted(left))}") from None
+
+
+async def _answers(plane: AsyncPlane, name: str, version: str) -> bool:
+    said = await plane.answers("/v2/models") or {}
+    return {"name": name, "version": version, "ready": True} in said.get("models", [])
+
+
+def _condition(resource: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
+    conditions = resource.get("status", {}).get("conditions") or ()
+    return next((condition for condition in conditions if condition["type"] == type_), {})
+
+
+def _hopeless(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The condition that says this will not become ready by waiting; empty when it may."""
+    accepted, ready = _condition(resource, "Accepted"), _condition(resource, "Ready")
+    if accepted.get("status") == "False":
+        return accepted
+    return ready if ready.get("reason") in _HOPELESS else {}

@@ -1,0 +1,115 @@
+"""Finding a plane: an address given, else MIZZEN_URL, else the data dir of a plane on this machine.
+
+The CLI and the SDK keep nothing of their own: which plane and which token is all they know, and it is found here anew
+each time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from mizzen import errors
+from mizzen.supervisor import launch, survivors
+from mizzen.supervisor.home import Home
+
+DEFAULT_DATA_DIR: Final = ".mizzen"
+
+_REVIVAL: Final = 5.0
+"""Seconds a killed supervisor may take to be brought back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a plane is, and the token that opens it."""
+
+    control_url: str
+    inference_url: str | None
+    """None: only the control API's address is known; it tells the other."""
+    token: str | None
+    data_dir: Path | None = None
+    hint: str = ""
+    """What to do when nothing answers there."""
+
+
+def find(
+    url: str | None = None,
+    token: str | None = None,
+    *,
+    data_dir: str | Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Place:
+    """The plane meant: by `url`, by `data_dir`, by MIZZEN_URL, by MIZZEN_DATA_DIR, or in ./.mizzen. Unavailable."""
+    token = token or environ.get("MIZZEN_TOKEN")
+    if url is None and data_dir is None:
+        url = environ.get("MIZZEN_URL")
+    if url is None:
+        return in_data_dir(data_dir_of(data_dir, environ), token)
+    if not url.startswith(("http://", "https://")):
+        raise errors.BadRequest(
+            f"'{url}' is no address of a plane", hint="write it as http://127.0.0.1:8470, say, in MIZZEN_URL"
+        )
+    return Place(url.rstrip("/"), None, token, hint=f"is the plane at {url} running? MIZZEN_URL says which one to use")
+
+
+def data_dir_of(given: str | Path | None, environ: Mapping[str, str] = os.environ) -> Path:
+    return Path(given or environ.get("MIZZEN_DATA_DIR") or DEFAULT_DATA_DIR)
+
+
+def in_data_dir(data_dir: Path, token: str | None = None) -> Place:
+    """The plane that runs in this data dir. Unavailable when none does."""
+    hint = start_hint(data_dir)
+    listeners = _listeners(data_dir)
+    if listeners is None:
+        raise errors.Unavailable(f"no plane runs in {data_dir}", hint=hint)
+    if token is None:
+        token = _token(data_dir)
+    return Place(_url(listeners["control"]), _url(listeners["inference"]), token, data_dir, hint)
+
+
+def running(data_dir: Path) -> bool:
+    return _listeners(data_dir) is not None
+
+
+def start_hint(data_dir: Path) -> str:
+    flag = "" if data_dir == Path(DEFAULT_DATA_DIR) else f" --data-dir {data_dir}"
+    return f"start one with 'mizzen up{flag}'"
+
+
+def _token(data_dir: Path) -> str | None:
+    file = data_dir / "admin-token"
+    try:
+        return file.read_text().strip()
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise errors.Forbidden(
+            f"{file} is not readable for you", hint="ask its owner for a token and set MIZZEN_TOKEN"
+        ) from error
+
+
+def _listeners(data_dir: Path) -> Mapping[str, Any] | None:
+    """Host and port of each API, as the living supervisor says; None when there is none.
+
+    A killed supervisor leaves its word behind while its children bring it back: that is waited for. The word of a dead
+    one is not taken: whoever has its ports now would be sent the admin's token.
+    """
+    home = Home.of(data_dir)
+    end = time.monotonic() + _REVIVAL
+    while True:
+        info = launch.alive(home)
+        if info is not None:
+            listeners: Mapping[str, Any] = info["listeners"]
+            return listeners
+        if not home.info.exists() or not survivors.find(home) or time.monotonic() > end:
+            return None
+        time.sleep(0.05)
+
+
+def _url(listener: Mapping[str, Any]) -> str:
+    host = str(listener["host"])
+    return f"http://[{host}]:{listener['port']}" if ":" in host else f"http://{host}:{listener['port']}"

@@ -1,0 +1,168 @@
+"""What people have, as V2 requests, and V2 answers as arrays.
+
+Taken: nested lists, numbers, strings, numpy arrays, DataFrames (anything with `to_numpy` and `columns`), and dicts from
+input name to any of these. What the model says of its inputs gives names and datatypes where the caller gave none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from mizzen import errors
+from mizzen.protocol import tensors
+from mizzen.protocol.tensors import Array
+
+UNNAMED: Final = "input"
+"""Name of the only input when neither caller nor model gives one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output as a model declares it. -1 in a shape is any size."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The answer of a model: one array per output. BYTES come as arrays of str."""
+
+    model: str
+    model_version: str
+    id: str
+    outputs: Mapping[str, Array] = field(default_factory=dict)
+
+    @property
+    def array(self) -> Array:
+        """The only output. BadRequest when there are several."""
+        if len(self.outputs) != 1:
+            names = ", ".join(self.outputs) or "none"
+            raise errors.BadRequest(
+                f"'{self.model}' answered {len(self.outputs)} outputs: {names}",
+                hint="take one: prediction.outputs[name]",
+            )
+        return next(iter(self.outputs.values()))
+
+
+def declared(metadata: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    """The inputs named in V2 model metadata."""
+    return tuple(
+        Tensor(str(item["name"]), str(item["datatype"]), tuple(item["shape"])) for item in metadata.get("inputs") or ()
+    )
+
+
+def is_v2(inputs: Any) -> bool:
+    """Is this already the body of a V2 request?"""
+    if not isinstance(inputs, Mapping) or not isinstance(inputs.get("inputs"), list):
+        return False
+    return all(
+        isinstance(item, Mapping) and {"name", "datatype", "shape", "data"} <= set(item) for item in inputs["inputs"]
+    )
+
+
+def encode(inputs: Any, signature: Sequence[Tensor] = ()) -> list[dict[str, Any]]:
+    """The `inputs` of a V2 request. BadRequest when this cannot be sent, or its names are not the model's."""
+    named = _named(inputs, signature)
+    known = {tensor.name: tensor for tensor in signature}
+    unknown = [name for name in named if known and name not in known]
+    if unknown:
+        raise errors.BadRequest(
+            f"no input '{unknown[0]}'", hint="inputs are " + ", ".join(f"'{name}'" for name in known)
+        )
+    return [_tensor(name, value, known.get(name)) for name, value in named.items()]
+
+
+def decode(answer: Mapping[str, Any]) -> Prediction:
+    return Prediction(
+        model=str(answer.get("model_name", "")),
+        model_version=str(answer.get("model_version", "")),
+        id=str(answer.get("id", "")),
+        outputs={str(output["name"]): array_of(output) for output in answer.get("outputs") or ()},
+    )
+
+
+def array_of(tensor: Mapping[str, Any]) -> Array:
+    """One V2 tensor with JSON data, flat or nested, as an array."""
+    dtype = tensors.datatype_named(tensor["datatype"]).dtype
+    return np.array(tensor["data"], dtype).reshape(tuple(tensor["shape"]))
+
+
+def _named(inputs: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
+    if isinstance(inputs, Mapping):
+        return {str(name): value for name, value in inputs.items()}
+    if hasattr(inputs, "to_numpy") and hasattr(inputs, "columns"):
+        return _columns(inputs, signature)
+    if not signature:
+        return {UNNAMED: inputs}
+    if len(signature) == 1:
+        return {signature[0].name: inputs}
+    table = _array(inputs, signature[0].name)
+    if table.ndim == 2 and table.shape[1] == len(signature):
+        return {tensor.name: table[:, i] for i, tensor in enumerate(signature)}
+    names = ", ".join(f"'{tensor.name}'" for tensor in signature)
+    raise errors.BadRequest(f"the model takes {len(signature)} inputs: {names}", hint="send a dict of name to values")
+
+
+def _columns(frame: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
+    """A DataFrame: one tensor when the model takes one, else one for each column."""
+    names = [str(column) for column in frame.columns]
+    if len(signature) == 1 and signature[0].name not in names:
+        return {signature[0].name: frame.to_numpy()}
+    return {name: frame[column].to_numpy() for name, column in zip(names, frame.columns, strict=True)}
+
+
+def _tensor(name: str, value: Any, wanted: Tensor | None) -> dict[str, Any]:
+    given = _shaped(_array(value, name), wanted)
+    try:
+        datatype, array = tensors.as_datatype(given)
+    except ValueError as error:
+        raise errors.BadRequest(f"input '{name}' is {error}") from error
+    if wanted is not None and wanted.datatype != datatype.name:
+        datatype, array = _cast(array, datatype, wanted)
+    if not tensors.is_finite(array):
+        raise errors.BadRequest(f"input '{name}' holds NaN or infinity, which JSON cannot carry")
+    return {
+        "name": name, "datatype": datatype.name, "shape": list(array.shape), "data": array.ravel().tolist(),
+    }  # fmt: skip
+
+
+def _array(value: Any, name: str) -> Array:
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise errors.BadRequest(
+            f"input '{name}' is no array: rows must be equally long and of numbers, strings or booleans"
+        ) from error
+    if isinstance(value, list | tuple) and array.dtype.kind in "US":
+        # numpy turns a mix of numbers and strings into strings; as objects they stay what they are, and are refused.
+        array = np.asarray(value, dtype=object)
+    return array
+
+
+def _shaped(array: Array, wanted: Tensor | None) -> Array:
+    """A value alone is one row; so is a flat row for a model of that width, and a column is a column of width 1."""
+    if array.ndim == 0:
+        array = array.reshape(1)
+    if wanted is None or array.ndim != 1 or len(wanted.shape) != 2:
+        return array
+    width = wanted.shape[1]
+    if width == 1:
+        return array.reshape(-1, 1)
+    return array.reshape(1, -1) if width == array.shape[0] else array
+
+
+def _cast(array: Array, datatype: tensors.Datatype, wanted: Tensor) -> tuple[tensors.Datatype, Array]:
+    """To the datatype the model declares, where only digits are lost by it: those its datatype cannot hold."""
+    target = tensors.datatype_named(wanted.datatype)
+    with np.errstate(all="ignore"):
+        fits = "BYTES" not in (datatype.name, target.name)
+        cast = array.astype(target.dtype) if fits or not array.size else array
+    if array.size and (not fits or not (target.leaf is float or np.array_equal(cast, array))):
+        raise errors.BadRequest(f"input '{wanted.name}' must be {target.name}, not {datatype.name}")
+    return target, cast

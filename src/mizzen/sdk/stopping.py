@@ -1,0 +1,54 @@
+"""Ending a plane on this machine: by asking its supervisor, or, when that is dead, by ending what it left behind."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection
+from typing import Final
+
+from mizzen import errors
+from mizzen.supervisor import client, survivors
+from mizzen.supervisor.home import Home
+
+PARTS: Final = re.compile(r"plane|supervisor|gateway-\d+")
+"""The processes of every plane; all others serve models, and their keys are made of uids."""
+
+_PATIENCE: Final = 5.0
+
+
+def stop(home: Home, *, graceful: bool = True) -> list[str]:
+    """What was ended, in words. Empty when nothing ran."""
+    if not home.run.exists():
+        return []
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            running = members(home)
+            client.ask(home, "stop", graceful=graceful)
+        except client.SupervisorGone:
+            pass
+        else:
+            return named([*running, "supervisor"])
+        try:
+            return survivors.end_survivors(home)
+        except survivors.SupervisorAlive as error:
+            # It is starting, ending, or was brought back by its children in between: ask that one.
+            if time.monotonic() > end:
+                raise errors.Unavailable(
+                    "the supervisor lives but does not answer", hint=f"see {home.supervisor_log}"
+                ) from error
+            time.sleep(0.05)
+
+
+def members(home: Home) -> list[str]:
+    """The keys of the processes that run now. SupervisorGone."""
+    processes = client.ask(home, "list")["processes"]
+    return [process["key"] for process in processes if process["pid"] is not None]
+
+
+def named(keys: Collection[str]) -> list[str]:
+    """For people: the parts by name, the processes that serve models by their number."""
+    parts = [key for key in keys if PARTS.fullmatch(key)]
+    models = len(keys) - len(parts)
+    return parts + ([f"{models} model process{'es' if models > 1 else ''}"] if models else [])

@@ -1,0 +1,189 @@
+"""HTTP to one plane: bearer token, retries that cannot do harm, and answers turned into the classes of mizzen.errors.
+
+A request that could not connect was never sent, so it is tried again whatever its method; a request that was cut off
+is tried again only when it is a read. Both end after `PATIENCE` seconds, enough for a killed plane to come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx2
+
+from mizzen import errors
+
+PATIENCE: Final = 3.0
+"""Seconds for which a broken connection is tried again."""
+
+_PAUSE: Final = 0.1
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+# Answers of the inference API, and of what may stand in front of a plane, carry no reason: the number must do.
+_BY_NUMBER: Final[Mapping[int, type[errors.MizzenError]]] = {
+    400: errors.BadRequest,
+    401: errors.Unauthenticated,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    408: errors.DeadlineExceeded,
+    409: errors.Conflict,
+    410: errors.Expired,
+    413: errors.TooLarge,
+    415: errors.UnsupportedMediaType,
+    422: errors.Invalid,
+    429: errors.Unavailable,
+    502: errors.Unavailable,
+    503: errors.Unavailable,
+    504: errors.DeadlineExceeded,
+}
+
+
+class Transport:
+    """Requests to one base URL. Made and used on one event loop."""
+
+    def __init__(self, url: str, token: str | None, *, hint: str = "", patience: float = PATIENCE) -> None:
+        self.url = url.rstrip("/")
+        self._hint = hint
+        self._patience = patience
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        try:
+            self._http = httpx2.AsyncClient(
+                base_url=self.url,
+                headers=headers,
+                timeout=30.0,
+                # Reading the certificate authorities takes longer than most calls.
+                verify=self.url.startswith("https:"),
+                # A proxy from the environment has no business between us and a plane on this machine.
+                trust_env=urlsplit(self.url).hostname not in _LOOPBACK,
+            )
+        except (httpx2.InvalidURL, ValueError) as error:
+            raise errors.BadRequest(f"'{url}' is no address of a plane: {error}") from error
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        params: Mapping[str, Any] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - one try's, given to the HTTP client
+        fresh: bool = False,
+    ) -> httpx2.Response:
+        """The answer when it is a success; else the error it carries. `fresh` asks over a connection of its own."""
+        request = self._build(method, path, body, params, timeout, fresh=fresh)
+        end = asyncio.get_running_loop().time() + self._patience
+        while True:
+            try:
+                response = await self._http.send(request)
+            except (httpx2.HTTPError, OSError) as error:
+                late = asyncio.get_running_loop().time() > end
+                if late or not _harmless(error, method):
+                    raise self._explain(error) from error
+                await asyncio.sleep(_PAUSE)
+                continue
+            if response.is_success:
+                return response
+            raise failure(response.status_code, response.content)
+
+    async def json(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+        response = await self.request(method, path, **more)
+        answer = _decoded(response.content)
+        if answer is None:
+            raise errors.MizzenError(
+                f"{self.url}{path} answered something that is no JSON object", hint="is this a Mizzen plane?"
+            )
+        return answer
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, params: Mapping[str, Any], *, idle: float | None = None
+    ) -> AsyncIterator[httpx2.Response]:
+        """A GET whose answer is read while it comes; `idle` limits the silence within it, None allows any."""
+        request = self._build("GET", path, None, params, None)
+        request.extensions["timeout"] = httpx2.Timeout(30.0, read=idle).as_dict()
+        try:
+            response = await self._http.send(request, stream=True)
+            try:
+                if not response.is_success:
+                    raise failure(response.status_code, await response.aread())
+                yield response
+            finally:
+                await response.aclose()
+        except (httpx2.HTTPError, OSError) as error:
+            raise self._explain(error) from error
+
+    def _build(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        params: Mapping[str, Any] | None,
+        timeout: float | None,
+        *,
+        fresh: bool = False,
+    ) -> httpx2.Request:
+        wanted = {key: _word(value) for key, value in (params or {}).items() if value is not None}
+        headers = {"connection": "close"} if fresh else {}
+        content = None
+        if body is not None:
+            content = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+            headers["content-type"] = "application/json"
+        return self._http.build_request(
+            method,
+            path,
+            params=wanted or None,
+            content=content,
+            headers=headers,
+            timeout=httpx2.USE_CLIENT_DEFAULT if timeout is None else timeout,
+        )
+
+    def _explain(self, error: Exception) -> errors.MizzenError:
+        if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+            return errors.Unavailable(f"nothing answers at {self.url}", hint=self._hint)
+        if isinstance(error, httpx2.TimeoutException):
+            return errors.DeadlineExceeded(f"{self.url} took too long to answer")
+        return errors.Unavailable(
+            f"the connection to {self.url} broke: {str(error) or type(error).__name__}", hint=self._hint
+        )
+
+
+def failure(code: int, body: bytes) -> errors.MizzenError:
+    """The error an answer carries: a Status of the control API, or the inference API's {"error": …}."""
+    answer = _decoded(body) or {}
+    unlisted = errors.ModelFailed if "error" in answer else errors.MizzenError
+    kind = errors.FAMILY.get(str(answer.get("reason"))) or _BY_NUMBER.get(code, unlisted)
+    message = answer.get("message") or answer.get("error") or body.decode(errors="replace").strip()[:500]
+    details = answer.get("details")
+    details = details if isinstance(details, dict) else {}
+    faults = tuple(
+        errors.Fault(str(cause.get("field", "")), str(cause.get("message", "")))
+        for cause in details.get("causes") or ()
+    )
+    hint = str(details.get("hint") or answer.get("hint") or "")
+    return kind(str(message or f"the plane answered {code}"), hint=hint, faults=faults)
+
+
+def _harmless(error: Exception, method: str) -> bool:
+    """May this be tried again? Nothing was sent, or asking twice changes nothing."""
+    if isinstance(error, httpx2.ConnectError):
+        return True
+    return method == "GET" and isinstance(error, httpx2.NetworkError | httpx2.RemoteProtocolError)
+
+
+def _decoded(body: bytes) -> dict[str, Any] | None:
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,121 @@
+"""The one table from error classes to HTTP, and the one shape of an error: a Kubernetes `Status` object.
+
+Whatever fails below `ErrorBoundary`, in a route, in the router or in a middleware, is answered in that shape.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from http import HTTPStatus
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mizzen import errors
+from mizzen.errors import Fault, MizzenError
+
+logger = logging.getLogger(__name__)
+
+STATUS: dict[type[MizzenError], int] = {
+    errors.BadRequest: 400,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.AlreadyExists: 409,
+    errors.Conflict: 409,
+    errors.Expired: 410,
+    errors.TooLarge: 413,
+    errors.UnsupportedMediaType: 415,
+    errors.Invalid: 422,
+    errors.ModelFailed: 500,
+    MizzenError: 500,
+    errors.Unavailable: 503,
+    errors.DeadlineExceeded: 504,
+}
+
+HEADERS: dict[type[MizzenError], dict[str, str]] = {
+    errors.Unauthenticated: {"WWW-Authenticate": 'Bearer realm="mizzen"'},
+    errors.Unavailable: {"Retry-After": "1"},
+}
+
+
+def http_status(error: MizzenError) -> int:
+    return next(STATUS[cls] for cls in type(error).__mro__ if cls in STATUS)
+
+
+def status_body(error: MizzenError) -> dict[str, Any]:
+    return _body(http_status(error), error.reason, error.message, hint=error.hint, faults=error.faults)
+
+
+def error_response(error: MizzenError) -> Response:
+    return JSONResponse(status_body(error), http_status(error), headers=HEADERS.get(type(error)))
+
+
+async def answer_mizzen_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, MizzenError)
+    return error_response(error)
+
+
+async def answer_http_exception(request: Request, error: Exception) -> Response:
+    """What the router itself refuses: unknown paths and methods."""
+    assert isinstance(error, HTTPException)
+    code = error.status_code
+    headers = dict(error.headers or {})
+    if code == HTTPStatus.NOT_FOUND:
+        body = _body(code, errors.NotFound.reason, f"no such path: {request.url.path}", hint="GET / lists the paths")
+    elif code == HTTPStatus.METHOD_NOT_ALLOWED:
+        # Starlette names the methods of the first route with this path only.
+        headers["Allow"] = ", ".join(sorted(_methods_at(request)))
+        body = _body(code, "MethodNotAllowed", f"cannot {request.method} this", hint=f"possible: {headers['Allow']}")
+    else:
+        body = _body(code, HTTPStatus(code).phrase.replace(" ", ""), error.detail)
+    return JSONResponse(body, code, headers=headers)
+
+
+class ErrorBoundary:
+    """Outermost middleware: an error nobody expected is logged under an id, and the caller learns the id only."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, watched)
+        except MizzenError as error:  # raised by a middleware; those of routes were answered further in
+            if started:
+                raise
+            await error_response(error)(scope, receive, send)
+        except Exception:
+            incident = secrets.token_hex(6)
+            logger.exception("incident %s: %s %s", incident, scope.get("method"), scope.get("path"))
+            if started:
+                raise  # half an answer is out: only breaking the connection tells the client
+            unexpected = MizzenError(
+                f"unexpected error, incident {incident}", hint="the plane's log has the details under this id"
+            )
+            await error_response(unexpected)(scope, receive, send)
+
+
+def _body(code: int, reason: str, message: str, *, hint: str = "", faults: tuple[Fault, ...] = ()) -> dict[str, Any]:
+    causes = [{"field": fault.path, "message": fault.message} for fault in faults]
+    return {
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason,
+        "message": message, "code": code, "details": {"causes": causes, "hint": hint},
+    }  # fmt: skip
+
+
+def _methods_at(request: Request) -> set[str]:
+    routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return {method for route in routes for method in route.methods}

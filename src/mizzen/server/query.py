@@ -1,0 +1,60 @@
+"""Query strings, read strictly: overlooking a parameter such as `dryRun` would do what nobody asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from starlette.requests import Request
+
+from mizzen.errors import BadRequest, Fault, Invalid
+from mizzen.kinds.meta import DEFAULT_NAMESPACE, name_fault
+from mizzen.server.fields import suggestion
+
+_TERM = re.compile(r"\s*([^\s=!,()]+)\s*==?\s*([^\s=!,()]*)\s*")
+
+
+class Query:
+    def __init__(self, request: Request, *known: str) -> None:
+        """BadRequest when a parameter is not in `known`, or comes twice."""
+        pairs = request.query_params.multi_items()
+        for name, _ in pairs:
+            if name not in known:
+                raise BadRequest(f"unknown query parameter '{name}', {suggestion(name, known)}")
+        self._values = dict(pairs)
+        if len(self._values) < len(pairs):
+            raise BadRequest("a query parameter is given more than once")
+
+    def text(self, name: str) -> str:
+        return self._values.get(name, "")
+
+    def flag(self, name: str) -> bool:
+        value = self.text(name).lower()
+        if value not in ("", "true", "false", "1", "0"):
+            raise BadRequest(f"{name}={value!r}: must be true or false")
+        return value in ("true", "1")
+
+    def number(self, name: str, *, low: int = 0, high: int = 1_000_000) -> int | None:
+        value = self.text(name)
+        if not value:
+            return None
+        if not (value.isascii() and value.isdecimal() and low <= int(value[:18]) <= high):
+            raise BadRequest(f"{name}={value!r}: must be a number, {low} to {high}")
+        return int(value)
+
+    def labels(self) -> Mapping[str, str]:
+        """`labelSelector`: equalities joined by commas, all of which must hold."""
+        wanted: dict[str, str] = {}
+        for term in filter(str.strip, self.text("labelSelector").split(",")):
+            match = _TERM.fullmatch(term)
+            if match is None or wanted.get(match[1], match[2]) != match[2]:
+                raise BadRequest(f"labelSelector: cannot read '{term}'", hint="write key=value, several with commas")
+            wanted[match[1]] = match[2]
+        return wanted
+
+    def namespace(self) -> str:
+        namespace = self.text("namespace") or DEFAULT_NAMESPACE
+        fault = name_fault(namespace, "namespace")
+        if fault:
+            raise Invalid.of("the query", (Fault(fault.path, fault.message),))
+        return namespace

@@ -1,0 +1,148 @@
+"""The /model API: servers. A server is an InferenceModel, and its id is that object's name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from itertools import count
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mizzen.access.policy import Actor
+from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
+from mizzen.kinds import catalog
+from mizzen.kinds.meta import Ref, Resource
+from mizzen.server import admission, family, removal, views
+from mizzen.server.auth import require
+from mizzen.server.bodies import read_object
+from mizzen.server.plane import SnapshotStore, plane_of
+from mizzen.server.query import Query
+from mizzen.server.streams import while_wanted
+
+LONGEST = 63
+
+
+def routes() -> list[Route]:
+    return [
+        Route("/model/{model}/serve/{version}", create, methods=["POST"]),
+        Route("/model/{model}/serve/{version}", list_all, methods=["GET"]),
+        Route("/model/{model}/serve/{version}/{server}", describe, methods=["GET"]),
+        Route("/model/{model}/serve/{version}/{server}", delete, methods=["DELETE"]),
+    ]
+
+
+async def create(request: Request) -> Response:
+    """Each call makes one more server of the version."""
+    ref = views.model_at(request, Query(request, "namespace"))
+    actor = require(request, "write", views.target(ref))
+    body = await read_object(request)
+    plane = plane_of(request)
+    async with plane.store.snapshot() as moment:
+        model = await moment.get(ref)
+        version = await moment.get(views.version_at(request, ref))
+    family.refuse_deleting(model)
+    family.refuse_deleting(version)
+    number = family.version_of(version)
+    spec = _spec(body, ref.name, number)
+    stored = await _create_named(plane.store, ref, number, spec, actor)
+    location = f"/model/{ref.name}/serve/{number}/{stored.meta.name}"
+    return JSONResponse(views.server(stored, plane.inference_url), 201, headers={"Location": location})
+
+
+async def list_all(request: Request) -> Response:
+    ref = views.model_at(request, Query(request, "namespace"))
+    require(request, "read", views.target(ref))
+    plane = plane_of(request)
+    members = await family.load(plane.store, ref)
+    wanted = views.version_at(request, ref)
+    version = next((item for item in members.versions if item.ref == wanted), None)
+    if version is None:
+        raise NotFound(f"{wanted} does not exist")
+    items = [views.server(item, plane.inference_url) for item in members.serving(family.version_of(version))]
+    return JSONResponse({"items": items, "metadata": {"continue": ""}})
+
+
+async def describe(request: Request) -> Response:
+    ref = views.model_at(request, Query(request, "namespace"))
+    require(request, "read", views.target(ref))
+    plane = plane_of(request)
+    return JSONResponse(views.server(await _server(request, plane.store, ref), plane.inference_url))
+
+
+async def delete(request: Request) -> Response:
+    """Gone means that its processes have ended; until then 202."""
+    query = Query(request, "namespace", "wait")
+    ref = views.model_at(request, query)
+    actor = require(request, "write", views.target(ref))
+    plane, wait = plane_of(request), query.flag("wait")
+    server = await _server(request, plane.store, ref)
+    left = await removal.remove(plane.store, server.ref, actor)
+    if left is not None and wait:
+        await while_wanted(request, removal.until_gone(plane.store, left))
+        left = None
+    if left is None:
+        return JSONResponse({"id": server.meta.name, "deleted": True})
+    return JSONResponse(views.server(left, plane.inference_url), 202)
+
+
+def server_names(model: str, version: str) -> Iterator[str]:
+    """Names for servers of a version, best first: iris-1, iris-1-2, iris-1-3, … Long ones are cut, with a hash."""
+    whole = f"{model}-{version.replace('.', '-')}"
+    for number in count(1):
+        end = "" if number == 1 else f"-{number}"
+        if len(whole) + len(end) > LONGEST:
+            end = f"-{hashlib.sha256(f'{model}.{version}'.encode()).hexdigest()[:8]}{end}"
+        yield whole[: LONGEST - len(end)].rstrip("-") + end
+
+
+def _spec(body: Mapping[str, Any], model: str, version: str) -> dict[str, Any]:
+    """The body, which must not contradict the path."""
+    path_says = {"modelName": model, "targetVersion": version}
+    faults = tuple(
+        Fault(field, f"must be '{value}', as the path says")
+        for field, value in path_says.items()
+        if body.get(field, value) != value
+    )
+    if faults:
+        raise Invalid.of("the server", faults)
+    return {**path_says, **body}
+
+
+async def _create_named(
+    store: SnapshotStore, model: Ref, version: str, spec: Mapping[str, Any], actor: Actor
+) -> Resource:
+    """Under the first name that is free. A server with the name of a model would take over that model's calls."""
+    kind = catalog.BY_NAME["InferenceModel"]
+    for name in server_names(model.name, version):
+        sent = views.manifest(kind.name, Ref(kind.name, name, model.namespace), spec)
+        try:
+            draft = admission.decode(kind, sent, namespace=model.namespace)
+        except Invalid as error:
+            raise views.flat("the server", error) from error
+        if await _exists(store, Ref("Model", name, model.namespace)):
+            continue
+        try:
+            return await store.create(admission.created(kind, draft, model.namespace, actor), actor.name)
+        except AlreadyExists:
+            continue
+    raise AssertionError("there is always one more name")
+
+
+async def _server(request: Request, store: SnapshotStore, model: Ref) -> Resource:
+    """The server the path names, when it is one of this model and version."""
+    server = await store.get(Ref("InferenceModel", request.path_params["server"], model.namespace))
+    _, _, version = views.version_at(request, model).name.partition(".")
+    if server.spec.get("modelName") != model.name or not family.serves(server, version):
+        raise NotFound(f"{server.ref} is no server of version {version} of {model}")
+    return server
+
+
+async def _exists(store: SnapshotStore, ref: Ref) -> bool:
+    try:
+        await store.get(ref)
+    except NotFound:
+        return False
+    return True

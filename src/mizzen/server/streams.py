@@ -1,0 +1,79 @@
+"""Streams and waits that end by themselves when the plane stops: one open watch must not hold up a shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+
+from mizzen.errors import Unavailable
+from mizzen.server.plane import plane_of
+
+T = TypeVar("T")
+
+
+async def until_stopped(
+    source: AsyncIterator[T], stopping: asyncio.Event, seconds: float | None = None
+) -> AsyncGenerator[T, None]:
+    """The items of `source` until it ends, the plane stops, or the time is over. Closes `source`."""
+    stop = asyncio.ensure_future(stopping.wait())
+    clock = asyncio.get_running_loop().time
+    end = None if seconds is None else clock() + seconds
+    step: asyncio.Future[T] | None = None
+    try:
+        while True:
+            step = asyncio.ensure_future(anext(source))
+            left = None if end is None else max(0.0, end - clock())
+            await asyncio.wait({step, stop}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if not step.done():
+                return
+            try:
+                item = step.result()
+            except StopAsyncIteration:
+                return
+            yield item
+    finally:
+        await _cancelled(step, stop)
+        await _closed(source)
+
+
+@asynccontextmanager
+async def closing(source: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
+    """As contextlib.aclosing, for iterators that may have nothing to close."""
+    try:
+        yield source
+    finally:
+        await _closed(source)
+
+
+async def while_wanted(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, given up when the plane stops (Unavailable) or the client leaves."""
+    task = asyncio.ensure_future(work)
+    ends = [asyncio.ensure_future(plane_of(request).stopping.wait()), asyncio.ensure_future(_left(request))]
+    try:
+        await asyncio.wait({task, *ends}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise Unavailable("the plane is stopping; what was asked for goes on at its next start")
+    finally:
+        await _cancelled(task, *ends)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _closed(source: AsyncIterator[T]) -> None:
+    if isinstance(source, AsyncGenerator):
+        await source.aclose()
+
+
+async def _cancelled(*futures: asyncio.Future[Any] | None) -> None:
+    tasks = [future for future in futures if future is not None]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,77 @@
+"""A watch as people get it: one JSON object per line, filtered by namespace and labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from mizzen.errors import MizzenError
+from mizzen.kinds.meta import Resource
+from mizzen.server.errors import status_body
+from mizzen.server.streams import closing
+from mizzen.stores.store import Event, Store, Where
+
+
+async def lines(store: Store, kind: str, where: Where, since: str) -> AsyncGenerator[bytes, None]:
+    """Changes after `since`; without it, first ADDED for all there is.
+
+    An error, such as a `since` that is too old, comes as a last line of type ERROR: the answer has already begun.
+    """
+    selection = _Selection(where, whole=not since)
+    try:
+        if not since:
+            listing = await store.list(kind, where)
+            since = listing.resource_version
+            for resource in listing.items:
+                selection.add(resource)
+                yield _line("ADDED", resource.wire())
+        async with closing(store.watch(kind, since)) as events:
+            async for event in events:
+                seen = selection.seen(event)
+                if seen is not None:
+                    yield _line(seen, event.resource.wire())
+    except MizzenError as error:
+        yield _line("ERROR", status_body(error))
+
+
+class _Selection:
+    """Which objects the watcher holds, so that one whose labels cease to match is told as deleted.
+
+    After a resume this is not known; then the first change that does not match is told as deleted, which does no harm
+    to a watcher that never had the object.
+    """
+
+    def __init__(self, where: Where, *, whole: bool) -> None:
+        self._where = where
+        self._held: dict[str, bool] = {}
+        self._unknown = not whole
+
+    def add(self, resource: Resource) -> None:
+        self._held[resource.meta.uid] = True
+
+    def seen(self, event: Event) -> str | None:
+        """The type of event for the watcher, or None when it is not theirs."""
+        resource = event.resource
+        if self._where.namespace not in (None, resource.meta.namespace):
+            return None
+        if not self._where.labels:
+            return event.type
+        uid = resource.meta.uid
+        held = self._held.get(uid, self._unknown and event.type != "ADDED")
+        matches = _within(self._where.labels, resource.meta.labels)
+        if event.type == "DELETED":
+            self._held.pop(uid, None)
+            return "DELETED" if held else None
+        self._held[uid] = matches
+        if matches:
+            return event.type if held else "ADDED"
+        return "DELETED" if held else None
+
+
+def _within(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    return wanted.items() <= labels.items()
+
+
+def _line(type_: str, data: dict[str, Any]) -> bytes:
+    return json.dumps({"type": type_, "object": data}, separators=(",", ":")).encode() + b"\n"

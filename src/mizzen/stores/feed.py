@@ -1,0 +1,110 @@
+"""Watching a SQLite store: every change after a version, in order, without gaps.
+
+A watcher is a cursor. It reads pages of the events table, or, when it is nearly up to date, of the short tail of the
+newest events that all watchers share; so a slow one costs nothing but its place, and loses that when compaction
+passes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from itertools import islice
+
+from mizzen.errors import BadRequest
+from mizzen.stores import reads
+from mizzen.stores.readers import Readers
+from mizzen.stores.reads import Page
+from mizzen.stores.store import Event
+
+PAGE = 256
+TAIL = 256
+
+
+class Feed:
+    """Lives in one event loop, which is what makes it free of locks."""
+
+    def __init__(self, readers: Readers, *, head: int, horizon: int, newest: dict[str, int]) -> None:
+        self._readers = readers
+        self._head = head
+        self._horizon = horizon
+        self._newest = newest
+        self._tail: deque[Event] = deque(maxlen=TAIL)
+        self._waiting: dict[asyncio.Future[int], str | None] = {}
+        self._closed = False
+
+    def publish(self, events: Sequence[Event], horizon: int) -> None:
+        """These were committed, in this order, and nothing between them and those before."""
+        before = self._head
+        self._tail.extend(events)
+        self._horizon = horizon
+        self._head = _version(events[-1])
+        changed = {event.resource.kind: _version(event) for event in events}
+        self._newest.update(changed)
+        self._wake({waiter for waiter, kind in self._waiting.items() if kind is None or kind in changed}, before)
+
+    async def watch(self, kind: str | None, since: str) -> AsyncGenerator[Event, None]:
+        if not re.fullmatch(r"[0-9]{1,18}", since):
+            raise BadRequest(f"{since!r} is no resource version to watch from")
+        # The first page is of the table, which alone knows whether `since` ever was and is still kept.
+        page = await self._from_table(kind, int(since))
+        while True:
+            for event in page.events:
+                if self._closed:
+                    return
+                yield event
+            cursor = page.upto
+            if self._newest_of(kind) <= cursor:
+                cursor = max(cursor, await self._news(kind))
+            if self._closed:
+                return
+            page = await self._next(kind, cursor)
+
+    def close(self) -> None:
+        """Ends every watch."""
+        self._closed = True
+        self._wake(set(self._waiting), self._head)
+
+    async def _next(self, kind: str | None, cursor: int) -> Page:
+        if self._newest_of(kind) <= cursor:
+            # Nothing for this watcher, however much else happened: compaction has not passed it.
+            return Page((), max(cursor, self._head))
+        if cursor < self._horizon:
+            raise reads.expired(cursor)
+        first = self._head - len(self._tail) + 1
+        if cursor + 1 < first:
+            return await self._from_table(kind, cursor)
+        new = islice(self._tail, cursor + 1 - first, None)
+        return Page(tuple(event for event in new if kind in (None, event.resource.kind)), self._head)
+
+    async def _from_table(self, kind: str | None, cursor: int) -> Page:
+        return await self._readers.run(lambda connection: reads.events(connection, kind, cursor, PAGE))
+
+    async def _news(self, kind: str | None) -> int:
+        """Wait for a change of this kind. Returns a version up to which there was none.
+
+        Without that, a watcher of a quiet kind would be expired by what happens to the others.
+        """
+        # Nothing is awaited between asking for the newest and waiting here, so no wake-up falls between.
+        if self._closed:
+            return self._head
+        waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._waiting[waiter] = kind
+        try:
+            return await waiter
+        finally:
+            del self._waiting[waiter]
+
+    def _newest_of(self, kind: str | None) -> int:
+        return self._head if kind is None else self._newest.get(kind, 0)
+
+    def _wake(self, waiters: set[asyncio.Future[int]], quiet_until: int) -> None:
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(quiet_until)
+
+
+def _version(event: Event) -> int:
+    return int(event.resource.meta.resource_version)

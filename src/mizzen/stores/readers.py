@@ -1,0 +1,120 @@
+"""Threads and connections that read a SQLite store, so that a slow list holds up neither writes nor the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from mizzen.errors import Unavailable
+from mizzen.kinds.meta import Ref, Resource
+from mizzen.stores import reads, schema
+from mizzen.stores.store import Listing, Where
+
+THREADS = 4
+
+T = TypeVar("T")
+
+
+class Readers:
+    """A few threads, and connections each lent to one reader at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mizzen-reader")
+        self._idle: list[sqlite3.Connection] = []
+        self._closed = False
+
+    async def run(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        # Taken and given back in the thread, which goes on when its caller is cancelled.
+        def borrowed() -> T:
+            connection = self._take()
+            try:
+                return read(connection)
+            finally:
+                self._give_back(connection)
+
+        return await self.in_thread(borrowed)
+
+    async def in_thread(self, call: Callable[[], T]) -> T:
+        if self._closed:
+            raise Unavailable("the store is closed")
+        with reads.explained():
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    @contextlib.asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Snapshot]:
+        if self._closed:
+            raise Unavailable("the store is closed")
+        with reads.explained():  # here, not in a thread: nothing awaited, so nothing is lost when we are cancelled
+            snapshot = Snapshot(self, self._take())
+        try:
+            yield snapshot
+        finally:
+            # A cancelled read may still run in its thread: the connection is given back after it, in a thread too.
+            try:
+                self._threads.submit(snapshot.end, self._give_back)
+            except RuntimeError:  # closed meanwhile
+                snapshot.end(self._give_back)
+
+    async def close(self) -> None:
+        self._closed = True
+        await asyncio.to_thread(self._threads.shutdown)
+        while self._idle:
+            self._idle.pop().close()
+
+    def _take(self) -> sqlite3.Connection:
+        try:  # several threads are here: asking first whether there is one would prove nothing
+            return self._idle.pop()
+        except IndexError:
+            return schema.open_reader(self._path)
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        if self._closed or len(self._idle) >= THREADS:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+
+class Snapshot:
+    """One moment of the store: reads that agree, whatever is written meanwhile.
+
+    Keep it short: the write-ahead log cannot be cut while somebody looks at the past.
+    """
+
+    def __init__(self, readers: Readers, connection: sqlite3.Connection) -> None:
+        self._readers = readers
+        self._connection = connection
+        self._in_use = threading.Lock()
+        connection.execute("BEGIN")
+        reads.position(connection)  # BEGIN alone fixes no moment; the first read does
+
+    async def get(self, ref: Ref) -> Resource:
+        return await self._read(lambda connection: reads.get(connection, ref))
+
+    async def list(
+        self,
+        kind: str,
+        where: Where = reads.EVERYTHING,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> Listing:
+        return await self._read(lambda connection: reads.listing(connection, kind, where, limit, after))
+
+    def end(self, give_back: Callable[[sqlite3.Connection], None]) -> None:
+        with self._in_use:
+            reads.end(self._connection)
+            give_back(self._connection)
+
+    async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        def alone() -> T:
+            with self._in_use:
+                return read(self._connection)
+
+        return await self._readers.in_thread(alone)

@@ -1,0 +1,50 @@
+"""Resources as the bytes a row holds, and back. What cannot be kept exactly is refused, never changed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from mizzen.errors import Fault, Invalid
+from mizzen.kinds.meta import Ref, Resource
+
+
+def encode(resource: Resource) -> bytes:
+    """Invalid for what JSON cannot hold: NaN, lone surrogates, objects of Python, cycles."""
+    return encode_data(resource.wire(), resource)
+
+
+def encode_data(data: object, of: Resource, *, sort_keys: bool = False) -> bytes:
+    # The standard library's encoder rather than msgspec's, which writes NaN as null and dates as text.
+    # Strict UTF-8: an escaped lone surrogate could be written but not read again.
+    try:
+        text = json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
+        return text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid.of(str(of.ref), (Fault("", f"not plain JSON data: {error}"),)) from error
+
+
+def decode(body: bytes) -> Resource:
+    return Resource.from_wire(msgspec.json.decode(body))
+
+
+def decode_data(body: bytes | None) -> Mapping[str, Any] | None:
+    return None if body is None else msgspec.json.decode(body)
+
+
+def same(old: object, new: object, of: Resource) -> bool:
+    """Equal as JSON: the order of keys does not matter, 1 is neither 1.0 nor true. Invalid as `encode`."""
+    return encode_data(old, of, sort_keys=True) == encode_data(new, of, sort_keys=True)
+
+
+def find(connection: sqlite3.Connection, ref: Ref) -> Resource | None:
+    # fetchall, not fetchone: a statement that was not read to its end holds its read transaction open, and the
+    # connection would go on seeing that moment.
+    found = connection.execute(
+        "SELECT body FROM objects WHERE kind = ? AND namespace = ? AND name = ?", (ref.kind, ref.namespace, ref.name)
+    ).fetchall()
+    return decode(found[0][0]) if found else None

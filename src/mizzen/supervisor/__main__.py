@@ -1,0 +1,92 @@
+"""`python -P -m mizzen.supervisor RUN_DIR [--daemon]`, where RUN_DIR is `<data_dir>/run`. `launch` calls it.
+
+With --daemon stdout is a pipe that the caller reads until it is closed: that happens when the supervisor is up, and
+when it has ended. A supervisor that finds another one alive ends quietly with 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mizzen.supervisor import launch, listeners, survivors
+from mizzen.supervisor.home import Home, write_json
+from mizzen.supervisor.protocol import Boot
+from mizzen.supervisor.server import Supervisor
+
+_LOCK_WAIT = 3.0
+"""Seconds to wait for one that has answered its stop and is just ending; a stop takes no longer than 2."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="mizzen.supervisor")
+    parser.add_argument("run_dir", type=Path)
+    parser.add_argument("--daemon", action="store_true")
+    arguments = parser.parse_args()
+    # The parent of RUN_DIR as it was given: the folder itself may be a link to somewhere short.
+    home = Home.of(arguments.run_dir.absolute().parent)
+    home.prepare()
+    if arguments.daemon:
+        _become_daemon()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    ready = _let_stdout_go if arguments.daemon else lambda: None
+    deadline = time.monotonic() + _LOCK_WAIT
+    while True:
+        with survivors.lock(home) as held:
+            if held:
+                return _supervise(home, ready)
+        if launch.alive(home) is not None:
+            return 0
+        if time.monotonic() > deadline:
+            return _fail(home, f"another supervisor of {home.data_dir} neither starts nor ends")
+        time.sleep(0.05)
+
+
+def _supervise(home: Home, ready: Callable[[], None]) -> int:
+    handed = listeners.inherited(os.environ)
+    if handed is not None and not home.info.exists():
+        return 0  # to be revived, but while this process waited for the lock everything was stopped on purpose
+    home.failure.unlink(missing_ok=True)
+    try:
+        boot = Boot.read(home.boot)
+        sockets = listeners.open_all(home, boot.listeners, handed or {})
+    except listeners.CannotListen as error:
+        return _fail(home, str(error))
+    except (KeyError, TypeError, ValueError) as error:
+        return _fail(home, f"{home.boot} cannot be read: {error}")
+
+    async def run() -> None:
+        await Supervisor(home, boot, sockets).run(ready)
+
+    asyncio.run(run())
+    return 0
+
+
+def _fail(home: Home, message: str) -> int:
+    write_json(home.failure, {"message": message})
+    logging.error(message)
+    return 1
+
+
+def _become_daemon() -> None:
+    """A session of its own and init as parent, so that neither terminal nor starter matter any more."""
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.chdir("/")
+
+
+def _let_stdout_go() -> None:
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""How to ask a supervisor: `Client` in async code, `ask` and `Tether` in blocking code. `protocol` has the words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import closing
+from itertools import count
+from typing import Any, Literal, Self
+
+from mizzen.supervisor.home import Home
+from mizzen.supervisor.protocol import MAX_LINE, ProcessSpec, ProcessView
+
+
+class SupervisorGone(Exception):
+    """There is no supervisor, or the connection to it ended."""
+
+
+class Refused(Exception):
+    """The supervisor understood and will not; the message says why."""
+
+
+class Client:
+    """One connection for calls; they may overlap and then wait for each other. After SupervisorGone, connect anew."""
+
+    def __init__(self, home: Home, wire: Wire) -> None:
+        self._home = home
+        self._wire = wire
+
+    @classmethod
+    async def connect(cls, home: Home) -> Self:
+        """Raises SupervisorGone."""
+        return cls(home, await Wire.connect(home))
+
+    def close(self) -> None:
+        self._wire.close()
+
+    async def info(self) -> dict[str, Any]:
+        return await self._wire.call("info")
+
+    async def apply(self, spec: ProcessSpec) -> ProcessView:
+        return ProcessView.from_json((await self._wire.call("apply", process=spec.to_json()))["process"])
+
+    async def remove(self, key: str) -> ProcessView | None:
+        """None: it is gone. Else it is being stopped."""
+        view = (await self._wire.call("remove", key=key))["process"]
+        return ProcessView.from_json(view) if view else None
+
+    async def list(self, prefix: str = "") -> list[ProcessView]:
+        answer = await self._wire.call("list", prefix=prefix)
+        return [ProcessView.from_json(view) for view in answer["processes"]]
+
+    async def watch(self) -> AsyncIterator[ProcessView]:
+        """All present ones, then each change, over a connection of its own. Ends only with SupervisorGone."""
+        wire = await Wire.connect(self._home)
+        try:
+            for view in (await wire.call("watch"))["processes"]:
+                yield ProcessView.from_json(view)
+            while True:
+                message = await wire.receive()
+                if message.get("event") == "process":
+                    yield ProcessView.from_json(message["process"])
+        finally:
+            wire.close()
+
+    async def ended(self) -> Literal["stopping", "gone"]:
+        """Waits for the end of the supervisor: stopped on purpose, or gone without a word. Takes the connection."""
+        try:
+            while (await self._wire.receive()).get("event") != "stopping":
+                pass
+        except SupervisorGone:
+            return "gone"
+        return "stopping"
+
+
+class Wire:
+    """Lines of JSON over one connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._turn = asyncio.Lock()
+        self._ids = count(1)
+
+    @classmethod
+    async def connect(cls, home: Home) -> Self:
+        try:
+            return cls(*await asyncio.open_unix_connection(str(home.socket), limit=MAX_LINE))
+        except OSError as error:
+            raise SupervisorGone(f"no supervisor answers for {home.data_dir}") from error
+
+    def close(self) -> None:
+        self._writer.close()
+
+    async def call(self, op: str, **fields: Any) -> dict[str, Any]:
+        async with self._turn:
+            identity = next(self._ids)
+            self._writer.write(_line({"op": op, "id": identity, **fields}))
+            while True:
+                message = await self.receive()
+                # Events come at any time, and a call that was cancelled leaves its answer to be read by the next one.
+                if "event" not in message and message["id"] == identity:
+                    return _checked(message)
+
+    async def receive(self) -> dict[str, Any]:
+        try:
+            line = await self._reader.readline()
+        except (ConnectionError, ValueError) as error:
+            raise SupervisorGone(str(error)) from error
+        return _parsed(line)
+
+
+def ask(home: Home, op: str, *, timeout: float = 30.0, **fields: Any) -> dict[str, Any]:
+    """One request over a connection of its own. Raises SupervisorGone or Refused."""
+    with closing(_connected(home, timeout)) as connection:
+        return _ask(connection, op, fields)
+
+
+class Tether:
+    """Held open by the viewer in the foreground: when its process ends, however it ends, everything stops."""
+
+    def __init__(self, home: Home) -> None:
+        """Raises SupervisorGone."""
+        self._connection = _connected(home, timeout=30.0)
+        _ask(self._connection, "tether", {})
+
+    def fileno(self) -> int:
+        """For select: readable when `wait` has something to say."""
+        return self._connection.fileno()
+
+    def wait(self, timeout: float | None = None) -> Literal["stopping", "gone"] | None:
+        """`stopping`: on purpose. `gone`: the supervisor died; tie a new Tether to its successor. None: neither yet."""
+        self._connection.settimeout(timeout)
+        try:
+            return "stopping" if b"stopping" in self._connection.recv(1 << 16) else "gone"
+        except (TimeoutError, BlockingIOError):
+            return None
+        except OSError:
+            return "gone"
+
+    def untether(self) -> None:
+        """After this, `close` stops nothing."""
+        self._connection.settimeout(30.0)
+        _ask(self._connection, "untether", {})
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _connected(home: Home, timeout: float) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(timeout)
+    try:
+        connection.connect(str(home.socket))
+    except OSError as error:
+        connection.close()
+        raise SupervisorGone(f"no supervisor answers for {home.data_dir}") from error
+    return connection
+
+
+def _ask(connection: socket.socket, op: str, fields: dict[str, Any]) -> dict[str, Any]:
+    try:
+        connection.sendall(_line({"op": op, "id": 0, **fields}))
+        with connection.makefile("rb") as lines:
+            while "event" in (message := _parsed(lines.readline())):
+                pass
+    except OSError as error:
+        raise SupervisorGone(f"the supervisor did not answer {op}: {error}") from error
+    return _checked(message)
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    if not line.endswith(b"\n"):
+        raise SupervisorGone("the supervisor ended the connection")
+    message: dict[str, Any] = json.loads(line)
+    return message
+
+
+def _checked(message: dict[str, Any]) -> dict[str, Any]:
+    if "error" in message:
+        raise Refused(message["error"])
+    return {name: value for name, value in message.items() if name != "id"}

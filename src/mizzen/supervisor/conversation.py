@@ -1,0 +1,112 @@
+"""One connection to the supervisor: reads requests, answers in order, passes events on. `protocol` has the words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mizzen.supervisor.protocol import ProcessSpec, ProcessView
+
+if TYPE_CHECKING:
+    from mizzen.supervisor.server import Supervisor
+
+_UNREAD_LIMIT = 4 << 20
+"""Bytes that may wait for a peer which does not read; then it loses the connection."""
+
+log = logging.getLogger(__name__)
+
+
+class Conversation:
+    def __init__(self, supervisor: Supervisor, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._supervisor = supervisor
+        self._reader = reader
+        self._writer = writer
+        self._watching = False
+        self._tethered = False
+        self._operations: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+            "info": self._info,
+            "apply": self._apply,
+            "remove": self._remove,
+            "list": self._list,
+            "watch": self._watch,
+            "tether": self._tether,
+            "untether": self._untether,
+        }
+
+    async def hold(self) -> None:
+        """Until the peer closes. A tether that ends so stops everything."""
+        try:
+            while line := await self._reader.readline():
+                await self._answer(line)
+        except (ConnectionError, ValueError) as error:  # ValueError: a line beyond the limit
+            log.warning("a connection ended: %s", error)
+        finally:
+            self._writer.close()
+            if self._tethered:
+                log.info("the tether ended")
+                await self._supervisor.stop(graceful=True)
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        if self._writer.is_closing():
+            return
+        self._writer.write(json.dumps(message).encode() + b"\n")
+        if self._writer.transport.get_write_buffer_size() > _UNREAD_LIMIT:
+            self._writer.transport.abort()
+
+    def tell(self, view: ProcessView) -> None:
+        if self._watching:
+            self.send({"event": "process", "process": view.to_json()})
+
+    def hang_up(self) -> None:
+        """Ends the conversation once the request in hand is answered."""
+        self._reader.feed_eof()
+
+    async def _answer(self, line: bytes) -> None:
+        identity = None
+        try:
+            request = json.loads(line)
+            identity = request.get("id")
+            if request.get("op") == "stop":
+                await self._supervisor.stop(graceful=bool(request.get("graceful", True)))
+                answer: dict[str, Any] = {}
+            elif request.get("op") in self._operations:
+                answer = self._operations[request["op"]](request)
+            else:
+                answer = {"error": f"there is no op {request.get('op')!r}"}
+        except KeyError as error:
+            answer = {"error": f"the request needs {error}"}
+        except (AttributeError, TypeError, ValueError) as error:
+            answer = {"error": str(error)}
+        self.send({"id": identity, **answer})
+        await self._writer.drain()
+
+    def _info(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        return self._supervisor.info()
+
+    def _apply(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        process = self._supervisor.apply(ProcessSpec.from_json(request["process"]))
+        return {"process": process.view.to_json()}
+
+    def _remove(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        process = self._supervisor.remove(request["key"])
+        return {"process": process and process.view.to_json()}
+
+    def _list(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        prefix = request.get("prefix", "")
+        present = self._supervisor.processes.values()
+        return {"processes": [each.view.to_json() for each in present if each.spec.key.startswith(prefix)]}
+
+    def _watch(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        self._watching = True
+        return self._list(request)
+
+    def _tether(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        self._tethered = True
+        return {}
+
+    def _untether(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        self._tethered = False
+        return {}

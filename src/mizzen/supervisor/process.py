@@ -1,0 +1,273 @@
+"""One supervised process: started, watched, restarted with back-off, stopped. `protocol.State` has the diagram.
+
+Everything happens in callbacks of the event loop; a method that returns has done its transition. Each transition
+replaces the record file, so a supervisor that dies at any point leaves enough for the next one to go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mizzen.supervisor import procfs
+from mizzen.supervisor.exits import Exits
+from mizzen.supervisor.home import Home, read_json, write_json
+from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
+
+CANNOT_START = 127
+LONG_RUN = 10.0
+"""Seconds after which a run counts as a success and the back-off begins anew."""
+
+_MESSAGE_LIMIT = 4096
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all processes of a supervisor share."""
+
+    home: Home
+    environment: Mapping[str, str]
+    listeners: Mapping[str, int]
+    exits: Exits
+    loop: asyncio.AbstractEventLoop
+    changed: Callable[[Process], None]
+    now: Callable[[], float]
+    """Wall clock; durations are measured with the loop's."""
+    new_run: Callable[[], str]
+    """A word for each start. Children inherit it, so a whole family can be told from that of an earlier start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """`run/processes/<key>.json`."""
+
+    spec: ProcessSpec
+    view: ProcessView
+    run: str
+    boot: bool
+
+    @classmethod
+    def read(cls, path: Path) -> Record | None:
+        """None when the file does not hold a record: what it spoke of is found by its environment, or gone."""
+        data: Any = read_json(path)
+        try:
+            spec, view = ProcessSpec.from_json(data["spec"]), ProcessView.from_json(data["view"])
+            return cls(spec, view, run=data["run"], boot=data["boot"])
+        except (KeyError, TypeError, ValueError):
+            log.warning("%s is no record of a process; ignored", path)
+            return None
+
+    def write(self, path: Path) -> None:
+        write_json(path, {"spec": self.spec.to_json(), "view": self.view.to_json(), "run": self.run, "boot": self.boot})
+
+
+class Backoff:
+    """How long to wait before the next start: not at all after a long run or a first crash, then 0.1 s, doubling."""
+
+    def __init__(self) -> None:
+        self._short_runs = 0
+
+    def after(self, ran: float) -> float:
+        if ran > LONG_RUN:
+            self._short_runs = 0
+        self._short_runs += 1
+        # The exponent is bounded for itself: a process may crash for weeks, and floats end at 2 ** 1024.
+        return 0.0 if self._short_runs == 1 else min(0.1 * 2 ** min(self._short_runs - 2, 16), 30.0)
+
+
+class Process:
+    def __init__(self, around: Surroundings, record: Record) -> None:
+        self.spec = record.spec
+        self.boot = record.boot
+        self.run = record.run
+        # Until it is started or adopted it does not run, whatever it did when the record was written.
+        state = State.FAILED if record.view.state is State.FAILED else State.WAITING
+        self.view = replace(record.view, state=state, pid=None, start="")
+        self._around = around
+        self._next: ProcessSpec | None = None
+        self._retired = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._backoff = Backoff()
+        self._began = 0.0
+
+    @classmethod
+    def of(cls, around: Surroundings, spec: ProcessSpec, *, boot: bool = False) -> Process:
+        view = ProcessView(key=spec.key, state=State.WAITING, fingerprint=spec.fingerprint)
+        return cls(around, Record(spec, view, run="", boot=boot))
+
+    def start(self) -> None:
+        """Spawns it now. A spawn that fails is an exit with code 127."""
+        self._cancel_timer()
+        self.run = self._around.new_run()
+        self.view = replace(self.view, state=State.WAITING, pid=None, start="")
+        self._save()  # the intent, for a supervisor that dies between the spawn and the next record
+        self._began = self._around.loop.time()
+        try:
+            pid = _spawn(self.spec, self.run, self._around)
+        except (OSError, TypeError, ValueError) as error:  # not only absent files: a null byte is a ValueError
+            self._ended(CANNOT_START, f"cannot start {self.spec.argv[0]}: {error}")
+            return
+        self._around.exits.watch_child(pid, self._exited)
+        # A child that died already is a zombie without a start, but it is ours: its exit is on the way.
+        self._move(State.RUNNING, pid=pid, start=procfs.start_of(pid) or "")
+
+    def adopt(self, pid: int, start: str) -> None:
+        """Takes a survivor of an earlier supervisor as its running process."""
+        self._began = self._around.loop.time()
+        self._around.exits.watch_stranger(pid, start, self._exited)
+        self._move(State.RUNNING, pid=pid, start=start)
+
+    def resume(self, *, lost: bool) -> None:
+        """Starts it again after a predecessor's death. `lost`: it ran, and nobody saw its end."""
+        if lost:
+            self.view = replace(self.view, exit_code=None, exit_time=self._around.now(), message=_last_words(self.spec))
+        self._restart()
+
+    def become(self, spec: ProcessSpec) -> None:
+        """Runs this spec from now on: nothing happens when it does so already."""
+        if self.view.state is State.STOPPING:
+            self._next, self._retired = spec, False
+        elif spec.fingerprint == self.spec.fingerprint:
+            return
+        elif self.view.state is State.RUNNING:
+            self._next = spec
+            self._terminate(self.spec.grace)
+        else:
+            self._take(spec)
+
+    def retire(self) -> None:
+        """However it ends, it is not started again."""
+        self._next, self._retired = None, True
+        if self.view.state in (State.WAITING, State.FAILED):
+            self._cancel_timer()
+            self._move(State.GONE)
+
+    def stop(self, grace: float) -> None:
+        """TERM now, KILL after `grace` seconds. Another call may shorten the time that is left."""
+        self.retire()
+        if self.view.state in (State.RUNNING, State.STOPPING):
+            self._terminate(grace)
+
+    def _terminate(self, grace: float) -> None:
+        self._cancel_timer()
+        assert self.view.pid is not None
+        if grace > 0:
+            if self.view.state is not State.STOPPING:
+                procfs.send(self.view.pid, self.view.start, signal.SIGTERM)
+            self._timer = self._around.loop.call_later(grace, self._kill)
+        else:
+            self._kill()
+        if self.view.state is not State.STOPPING:
+            self._move(State.STOPPING)
+
+    def _kill(self) -> None:
+        """All of its session: what it started must not outlive it."""
+        self._timer = None
+        assert self.view.pid is not None
+        procfs.kill_group(self.view.pid)
+
+    def _exited(self, code: int | None) -> None:
+        assert self.view.pid is not None
+        procfs.kill_group(self.view.pid)  # children it left behind
+        self._ended(code, _last_words(self.spec))
+
+    def _ended(self, code: int | None, message: str) -> None:
+        self._cancel_timer()
+        self.view = replace(
+            self.view, pid=None, start="", exit_code=code, exit_time=self._around.now(), message=message
+        )
+        if self._next is not None:
+            self._take(self._next)
+        elif self._retired:
+            self._move(State.GONE)
+        elif self.spec.restart == "never" or code in self.spec.permanent_exit:
+            self._move(State.FAILED)
+        else:
+            delay = self._backoff.after(self._around.loop.time() - self._began)
+            self._timer = self._around.loop.call_later(delay, self._restart)
+            self._move(State.WAITING)
+
+    def _restart(self) -> None:
+        self.view = replace(self.view, restarts=self.view.restarts + 1)
+        self.start()
+
+    def _take(self, spec: ProcessSpec) -> None:
+        self.spec, self._next = spec, None
+        self._backoff = Backoff()
+        self.view = ProcessView(key=spec.key, state=State.WAITING, fingerprint=spec.fingerprint)
+        self.start()
+
+    def _move(self, state: State, **seen: Any) -> None:
+        self.view = replace(self.view, state=state, **seen)
+        if state is State.GONE:
+            self._record_path.unlink(missing_ok=True)
+        else:
+            self._save()
+        log.info("%s: %s, pid %s, exit code %s", self.view.key, state, self.view.pid, self.view.exit_code)
+        self._around.changed(self)
+
+    def _save(self) -> None:
+        try:
+            Record(self.spec, self.view, self.run, self.boot).write(self._record_path)
+        except OSError:  # a full disk must not end supervision; the price is that this process may not be adopted
+            log.exception("cannot record %s", self.spec.key)
+
+    @property
+    def _record_path(self) -> Path:
+        return self._around.home.processes / f"{self.spec.key}.json"
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _spawn(spec: ProcessSpec, run: str, around: Surroundings) -> int:
+    if spec.termination_log:
+        Path(spec.termination_log).unlink(missing_ok=True)
+    environment = {
+        **around.environment,
+        **spec.env,
+        "MIZZEN_DATA_DIR": str(around.home.data_dir),
+        "MIZZEN_RUN_DIR": str(around.home.run),
+        "MIZZEN_PROCESS_KEY": spec.key,
+        "MIZZEN_PROCESS_RUN": run,
+    }
+    if spec.listeners:
+        environment["MIZZEN_LISTENERS"] = json.dumps(dict(around.listeners))
+    output = os.open(spec.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        child = subprocess.Popen(
+            spec.argv,
+            env=environment,
+            cwd=spec.cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            pass_fds=tuple(around.listeners.values()) if spec.listeners else (),
+        )
+    finally:
+        os.close(output)
+    child.returncode = 0  # `Exits` reaps it; this keeps Popen from waiting for it, too
+    return child.pid
+
+
+def _last_words(spec: ProcessSpec) -> str:
+    if not spec.termination_log:
+        return ""
+    try:
+        with open(spec.termination_log, "rb") as file:
+            return file.read(_MESSAGE_LIMIT).decode(errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,133 @@
+"""What the operating system knows of processes and ports. Made for Linux; elsewhere each answer degrades as it says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+_PROC = Path("/proc")
+_LISTEN = "0A"
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def start_of(pid: int) -> str | None:
+    """When this process began, as an opaque word; None when there is none or it is a zombie.
+
+    The word holds the boot of the machine, too: records outlive a reboot, and pids and ticks begin again after one.
+    """
+    if not _has_proc():
+        return _start_by_ps(pid)
+    fields = _stat(pid)
+    if fields is None or fields[0] in ("Z", "X"):
+        return None
+    return f"{_boot()}.{fields[19]}"
+
+
+def is_leader(pid: int) -> bool:
+    """Whether the process leads a session, as everything does that a supervisor started."""
+    try:
+        return os.getsid(pid) == pid
+    except OSError:
+        return False
+
+
+def environ(pid: int) -> dict[str, str]:
+    """The environment the process was started with; empty when it is not ours to read or not known."""
+    try:
+        content = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return {}
+    pairs = (os.fsdecode(pair).partition("=") for pair in content.split(b"\0") if pair)
+    return {name: value for name, _, value in pairs}
+
+
+def own_pids() -> Iterator[int]:
+    """The processes of this user. None where there is no /proc."""
+    if not _has_proc():
+        return
+    uid = os.getuid()
+    for entry in os.scandir(_PROC):
+        with suppress(OSError):
+            if entry.name.isdigit() and entry.stat().st_uid == uid:
+                yield int(entry.name)
+
+
+def send(pid: int, start: str, number: signal.Signals) -> bool:
+    """Signals the process unless the pid has ended or belongs to another by now. False: there was none."""
+    if start_of(pid) != start:
+        return False
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def kill_group(pid: int) -> None:
+    """KILL for the group that `pid` leads or led. A number that still names a group is not given to a new process."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def become_subreaper() -> None:
+    """Orphans below this process become its children instead of init's, so it can reap them. Linux only."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def holder_of(port: int) -> str:
+    """`name (pid 12)` of the program that listens on this TCP port, or "" when it cannot be told."""
+    inodes = {inode for table in ("tcp", "tcp6") for inode in _listening(table, port)}
+    targets = {f"socket:[{inode}]" for inode in inodes}
+    for pid in own_pids() if targets else ():
+        with suppress(OSError):
+            for descriptor in os.scandir(_PROC / str(pid) / "fd"):
+                if os.readlink(descriptor.path) in targets:
+                    return f"{(_PROC / str(pid) / 'comm').read_text().strip()} (pid {pid})"
+    return ""
+
+
+@cache
+def _has_proc() -> bool:
+    return (_PROC / "self" / "stat").exists()
+
+
+@cache
+def _boot() -> str:
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text()[:8]
+    except OSError:
+        return ""
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/<pid>/stat from the state on; the name before it may hold blanks and brackets."""
+    try:
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
+def _start_by_ps(pid: int) -> str | None:
+    found = subprocess.run(["ps", "-o", "state=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S607
+    state, _, start = found.stdout.strip().partition(" ")
+    return start.strip() if state and not state.startswith("Z") else None
+
+
+def _listening(table: str, port: int) -> Iterator[str]:
+    try:
+        lines = (_PROC / "net" / table).read_text().splitlines()[1:]
+    except OSError:
+        return
+    for line in lines:
+        fields = line.split()
+        if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+            yield fields[9]

@@ -1,0 +1,157 @@
+"""What is said to a supervisor, and the types that are said.
+
+One JSON object per line over the unix socket `run/supervisor.sock` (mode 0600). A request is `{"op": …, "id": any}`
+with the fields below; its answer carries the same `id` and either the fields below or `{"error": text}`. Requests on
+one connection are answered in order.
+
+    info                     -> {"pid", "start", "listeners": {name: {"host", "port"}}, "data_dir"}
+    apply {"process": SPEC}  -> {"process": VIEW}         idempotent; the same key with another fingerprint: the old
+                                                          one is stopped, then the new one started; failed with the
+                                                          same fingerprint stays failed
+    remove {"key"}           -> {"process": VIEW | null}  null: it is gone; else it is being stopped
+    list {"prefix": ""}      -> {"processes": [VIEW]}     those whose key starts so
+    watch                    -> {"processes": [VIEW]}     all present ones; from now on this connection also gets
+                                                          {"event": "process", "process": VIEW} for each change
+    tether                   -> {}   from now on the end of this connection stops everything gracefully
+    untether                 -> {}   it no longer does
+    stop {"graceful": bool}  -> {}   when everything has ended; then the supervisor ends, too
+
+Before a stop begins every connection gets `{"event": "stopping"}`, so that nobody takes the end for a crash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from mizzen.supervisor.home import read_json, write_json
+
+MAX_LINE = 4 << 20
+"""Longest line in bytes. Arguments and environment of a process have to fit."""
+
+EXIT_PERMANENT = 78
+"""Exit code of a process that cannot work however often it is started (sysexits EX_CONFIG)."""
+
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+#                     ┌──────── exit, restart ────────┐
+#                     v                               │
+#   (applied) ──> waiting ──spawn──> running ─────────┤
+#                     │                 │             └── exit 78, or restart never ──> failed
+#                     │                 │ stop, or another spec                           │
+#                     │                 v                                                 │
+#                     │             stopping ──exit──> gone (or waiting: the other spec)  │
+#                     └──────stop──────────────────────> gone <───────────stop────────────┘
+class State(StrEnum):
+    RUNNING = "running"
+    WAITING = "waiting"
+    FAILED = "failed"
+    STOPPING = "stopping"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec:
+    """What to run. `env` is added to the supervisor's own environment; `log` takes stdout and stderr."""
+
+    key: str
+    argv: tuple[str, ...]
+    log: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = "/"
+    restart: Literal["always", "never"] = "always"
+    permanent_exit: tuple[int, ...] = (EXIT_PERMANENT,)
+    grace: float = 10.0
+    """Seconds between TERM and KILL."""
+    termination_log: str = ""
+    """A file for the process's last words; they become the view's message."""
+    listeners: bool = False
+    """Inherits the listening sockets: MIZZEN_LISTENERS maps their names to descriptors."""
+    rank: int = 1
+    """When everything stops, lower ranks are stopped first."""
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"grace": float(self.grace)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Raises ValueError with what is wrong."""
+        unknown = data.keys() - {each.name for each in fields(cls)}
+        if unknown:
+            raise ValueError(f"a process has no field {', '.join(sorted(unknown))}")
+        if not _KEY.fullmatch(str(data.get("key", ""))):
+            raise ValueError(f"{data.get('key')!r} is no key: letters, digits, '.', '_' and '-', at most 128")
+        if not data.get("argv") or not data.get("log"):
+            raise ValueError("a process needs argv and log")
+        if data.get("restart", "always") not in ("always", "never"):
+            raise ValueError(f"restart is always or never, not {data['restart']!r}")
+        listed = {"argv": tuple(data["argv"]), "permanent_exit": tuple(data.get("permanent_exit", (EXIT_PERMANENT,)))}
+        return cls(**{**data, **listed})
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessView:
+    """What is known of a process. `exit_code`, `exit_time` and `message` are those of the last exit."""
+
+    key: str
+    state: State
+    fingerprint: str
+    pid: int | None = None
+    start: str = ""
+    """When the pid began, opaque: a reused pid has another one."""
+    restarts: int = 0
+    exit_code: int | None = None
+    """128 + s when signal s ended it; None when unknown, as for a process the supervisor adopted."""
+    exit_time: float | None = None
+    message: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(**{**data, "state": State(data["state"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A listening socket the supervisor holds. Port 0: a free one, the same again after a restart."""
+
+    name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """`run/boot.json`: what a supervisor of this data dir listens on and runs by itself."""
+
+    listeners: tuple[Listener, ...] = ()
+    processes: tuple[ProcessSpec, ...] = ()
+    stop_timeout: float = 1.0
+    """Seconds that all of it gets to end when asked to stop, before KILL."""
+
+    def write(self, path: Path) -> None:
+        processes = [process.to_json() for process in self.processes]
+        write_json(path, asdict(self) | {"processes": processes})
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """An absent file is an empty Boot."""
+        data = read_json(path) or {}
+        return cls(
+            listeners=tuple(Listener(**listener) for listener in data.get("listeners", ())),
+            processes=tuple(ProcessSpec.from_json(process) for process in data.get("processes", ())),
+            stop_timeout=data.get("stop_timeout", 1.0),
+        )

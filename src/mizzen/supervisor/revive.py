@@ -1,0 +1,58 @@
+"""How plane and gateways bring a killed supervisor back: each of them inherited the listening sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Mapping
+
+from mizzen.supervisor.client import Client, SupervisorGone
+from mizzen.supervisor.home import Home
+from mizzen.supervisor.launch import StartFailed, launch
+
+_AGAIN = 1.0
+"""Seconds between attempts when a new supervisor does not start."""
+
+log = logging.getLogger(__name__)
+
+
+async def keep(home: Home, listeners: Mapping[str, int], *, delay: float) -> None:
+    """Holds a connection to the supervisor and starts a new one when it dies. Runs until cancelled.
+
+    `delay` lets one process go first; when several go at once the supervisor's lock decides, and the others hold on to
+    the winner. Nothing is revived after a stop on purpose, which is announced and removes the info file.
+    """
+    while True:
+        try:
+            client = await Client.connect(home)
+        except SupervisorGone:
+            ending = "gone"
+        else:
+            try:
+                ending = await client.ended()
+            finally:
+                client.close()
+        if ending == "stopping" or not home.info.exists():
+            await asyncio.Event().wait()  # our own end is near; that is no reason to return from a task of the root
+        await asyncio.sleep(delay)
+        await _revive(home, listeners)
+
+
+async def _revive(home: Home, listeners: Mapping[str, int]) -> None:
+    if await _answers(home):
+        return
+    log.warning("the supervisor died; starting a new one")
+    try:
+        await asyncio.to_thread(launch, home, python=sys.executable, listeners=listeners)
+    except StartFailed:
+        log.exception("the supervisor could not be revived")
+        await asyncio.sleep(_AGAIN)
+
+
+async def _answers(home: Home) -> bool:
+    try:
+        (await Client.connect(home)).close()
+    except SupervisorGone:
+        return False
+    return True

@@ -1,0 +1,227 @@
+"""The supervisor itself: the table of processes, taking over from a dead predecessor, and stopping everything."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mizzen.supervisor import listeners, procfs, survivors
+from mizzen.supervisor.conversation import Conversation
+from mizzen.supervisor.exits import Exits
+from mizzen.supervisor.home import Home, write_json
+from mizzen.supervisor.process import Process, Surroundings
+from mizzen.supervisor.protocol import MAX_LINE, Boot, ProcessSpec, State
+from mizzen.supervisor.rotation import rotate, too_long
+
+_LAST_CHANCE = 0.2
+"""Seconds that a rank gets to end when those before it used up the time."""
+
+_LOOK_AT_LOGS = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    def __init__(self, home: Home, boot: Boot, sockets: Mapping[str, socket.socket]) -> None:
+        """Needs a running loop. `sockets` are the listening sockets to hold and hand to processes that want them."""
+        loop = asyncio.get_running_loop()
+        self.processes: dict[str, Process] = {}
+        self.conversations: dict[Conversation, asyncio.Task[None]] = {}
+        self._home = home
+        self._boot = boot
+        self._sockets = sockets
+        self._exits = Exits(loop)
+        self._moved = asyncio.Event()
+        self._stop: asyncio.Task[None] | None = None
+        self._stop_begun = asyncio.Event()
+        self._around = Surroundings(
+            home=home,
+            environment=dict(os.environ),
+            listeners={name: listening.fileno() for name, listening in sockets.items()},
+            exits=self._exits,
+            loop=loop,
+            changed=self._changed,
+            now=time.time,
+            new_run=lambda: secrets.token_hex(8),
+        )
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Runs until stopped; `ready` is called when it can be talked to."""
+        loop = asyncio.get_running_loop()
+        procfs.become_subreaper()
+        loop.add_signal_handler(signal.SIGCHLD, self._exits.reap)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+        waiting = self._adopt()
+        self._home.socket.unlink(missing_ok=True)
+        server = await asyncio.start_unix_server(self._converse, self._home.socket, limit=MAX_LINE)
+        self._home.socket.chmod(0o600)
+        if not self._stop_begun.is_set():  # by a signal, just now
+            write_json(self._home.info, self.info())  # before anything is started: if this fails, nothing is left
+            for process, lost in waiting:
+                process.resume(lost=lost)
+            for spec in self._boot.processes:
+                self.apply(spec, boot=True)
+        ready()
+        async with asyncio.TaskGroup() as group:
+            logs = group.create_task(self._look_at_logs())
+            await self._stop_begun.wait()
+            assert self._stop is not None
+            await self._stop
+            logs.cancel()
+        server.close()
+        await self._end_conversations()
+
+    def info(self) -> dict[str, Any]:
+        return {
+            "pid": os.getpid(),
+            "start": procfs.start_of(os.getpid()),
+            "listeners": {name: listeners.address(listening) for name, listening in self._sockets.items()},
+            "data_dir": str(self._home.data_dir),
+        }
+
+    def apply(self, spec: ProcessSpec, *, boot: bool = False) -> Process:
+        """Idempotent. ValueError while everything is being stopped."""
+        if self._stop is not None:
+            raise ValueError("the supervisor is stopping")
+        process = self.processes.get(spec.key)
+        if process is None:
+            process = self.processes[spec.key] = Process.of(self._around, spec, boot=boot)
+            process.start()
+        else:
+            process.become(spec)
+        return process
+
+    def remove(self, key: str) -> Process | None:
+        """None: it is gone. Else it is being stopped."""
+        process = self.processes.get(key)
+        if process is None:
+            return None
+        if process.view.state is State.STOPPING:
+            process.retire()  # the grace it was given goes on
+        else:
+            process.stop(process.spec.grace)
+        return self.processes.get(key)
+
+    async def stop(self, *, graceful: bool) -> None:
+        """Returns when nothing is left. All callers wait for the same stop; one that is not graceful hastens it."""
+        await asyncio.shield(self._begin_stop(graceful=graceful))
+
+    def _on_signal(self) -> None:
+        self._begin_stop(graceful=self._stop is None)
+
+    def _begin_stop(self, *, graceful: bool) -> asyncio.Task[None]:
+        if self._stop is None:
+            self._home.info.unlink(missing_ok=True)  # first: from here on nobody revives this supervisor
+            for conversation in self.conversations:
+                conversation.send({"event": "stopping"})
+            self._stop = asyncio.create_task(self._stop_all())
+            self._stop_begun.set()
+        if not graceful:
+            for process in tuple(self.processes.values()):
+                process.stop(0)
+        return self._stop
+
+    async def _stop_all(self) -> None:
+        """Rank by rank within the stop timeout, then KILL; never much longer than that, whatever the processes do."""
+        deadline = time.monotonic() + self._boot.stop_timeout
+        for process in tuple(self.processes.values()):
+            process.retire()
+        for rank in sorted({process.spec.rank for process in self.processes.values()}):
+            left = max(deadline - time.monotonic(), _LAST_CHANCE)
+            members = [process for process in self.processes.values() if process.spec.rank == rank]
+            for process in members:
+                process.stop(min(process.spec.grace, left))
+            await self._gone(members, left + _LAST_CHANCE)
+        survivors.end_at_once(self._home)
+        survivors.clear(self._home)
+
+    async def _gone(self, members: Iterable[Process], seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while any(process.view.state is not State.GONE for process in members):
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            log.warning("some processes did not end in time")
+
+    def _adopt(self) -> list[tuple[Process, bool]]:
+        """Takes over what a predecessor left. Returns the processes to start again, and whether they ran before."""
+        found = survivors.find(self._home)
+        booted = {spec.key for spec in self._boot.processes}
+        families: set[tuple[str, str]] = set()
+        waiting = []
+        for record in survivors.records(self._home):
+            key = record.spec.key
+            if record.boot and key not in booted:
+                continue
+            process = self.processes[key] = Process(self._around, record)
+            alive = survivors.recorded(record, found)
+            if alive is not None:
+                families.add((key, record.run))
+                process.adopt(*alive)
+            if record.view.state is State.STOPPING:
+                self.remove(key)
+            elif alive is None and (record.boot or record.view.state is not State.FAILED):
+                waiting.append((process, record.view.pid is not None))
+        self._drop_records()
+        self._end_strays([survivor for survivor in found if (survivor.key, survivor.run) not in families])
+        return waiting
+
+    def _drop_records(self) -> None:
+        for path in self._home.processes.iterdir():
+            if path.stem not in self.processes:
+                path.unlink()
+
+    def _end_strays(self, strays: list[survivors.Survivor]) -> None:
+        """Processes nobody has a record of, duplicates, and what a dead process left: TERM, then KILL."""
+        for stray in strays:
+            log.warning("ending a stray process of %s: pid %s", stray.key, stray.pid)
+            procfs.send(stray.pid, stray.start, signal.SIGTERM)
+            self._around.loop.call_later(self._boot.stop_timeout, procfs.send, stray.pid, stray.start, signal.SIGKILL)
+
+    def _changed(self, process: Process) -> None:
+        if process.view.state is State.GONE:
+            self.processes.pop(process.spec.key, None)
+            if self._stop is None:  # what it had made a daemon; a stop looks for all of those at its end
+                for left in survivors.find(self._home, process.spec.key):
+                    procfs.send(left.pid, left.start, signal.SIGKILL)
+        self._moved.set()
+        for conversation in self.conversations:
+            conversation.tell(process.view)
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        conversation = Conversation(self, reader, writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self.conversations[conversation] = task
+        try:
+            await conversation.hold()
+        finally:
+            del self.conversations[conversation]
+
+    async def _end_conversations(self) -> None:
+        """Lets each finish the answer it owes, such as that to `stop`."""
+        for conversation in self.conversations:
+            conversation.hang_up()
+        if self.conversations:
+            await asyncio.wait(self.conversations.values(), timeout=1)
+
+    async def _look_at_logs(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_AT_LOGS)
+            paths = {process.spec.log for process in self.processes.values()} | {str(self._home.supervisor_log)}
+            for path in map(Path, sorted(paths)):
+                try:
+                    if too_long(path):
+                        await asyncio.to_thread(rotate, path)
+                except OSError:
+                    log.exception("cannot rotate %s", path)

@@ -1,0 +1,68 @@
+"""Every implementation of `Store`, and how a contract test gets hold of one."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from mizzen.kinds.meta import Meta, Resource
+from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.store import Event, Store
+
+
+class Opener(Protocol):
+    """Opens the store kept in a folder; opened again there, it is the same store."""
+
+    async def __call__(self, folder: Path, *, keep_events: int = 10_000) -> Store: ...
+
+
+async def open_sqlite(folder: Path, *, keep_events: int = 10_000) -> SqliteStore:
+    return await SqliteStore.open(
+        folder / "mizzen.db", clock=lambda: datetime.now(UTC), new_id=lambda: uuid.uuid4().hex, keep_events=keep_events
+    )
+
+
+OPENERS: dict[str, Opener] = {"sqlite": open_sqlite}
+
+every_store = pytest.mark.parametrize("opener", OPENERS.values(), ids=OPENERS.keys())
+
+
+@asynccontextmanager
+async def opened(opener: Opener, folder: Path, *, keep_events: int = 10_000) -> AsyncIterator[Store]:
+    store = await opener(folder, keep_events=keep_events)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def on_every_store(test: Callable[[Store], Awaitable[None]]) -> Callable[[Opener, Path], None]:
+    """Make a pytest test of an async function that wants a new store."""
+
+    def run(opener: Opener, tmp_path: Path) -> None:
+        async def body() -> None:
+            async with opened(opener, tmp_path) as store:
+                await asyncio.wait_for(test(store), 60)
+
+        asyncio.run(body())
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__  # not functools.wraps: pytest would ask for its arguments
+    marked: Callable[[Opener, Path], None] = every_store(run)
+    return marked
+
+
+def model(name: str, namespace: str = "default", **spec: object) -> Resource:
+    return Resource("Model", Meta(name, namespace), spec)
+
+
+async def take(events: AsyncIterator[Event], count: int) -> list[Event]:
+    """The next `count` events; fails rather than waits for ever."""
+    async with asyncio.timeout(30):
+        return [await anext(events) for _ in range(count)]

@@ -1,0 +1,132 @@
+"""The README tells the truth: its commands are run in order, in a folder like a fresh checkout, on their own plane.
+
+A block under `<!-- tested -->` is run, `sh` by bash and `python` by the environment's interpreter; it must succeed. The
+lines of a block under `<!-- output -->` must appear in what the run before it printed, in that order. The default ports
+in commands are replaced by those the plane was given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support import planes
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^<!-- (?P<mark>tested|output) -->\n```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
+LINK = re.compile(r"\]\((?!https?://|#)(?P<target>[^)#]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    language: str
+    code: str
+    output: tuple[str, ...]
+    line: int
+
+
+def steps(text: str) -> list[Step]:
+    found: list[Step] = []
+    for block in BLOCK.finditer(text):
+        if block["mark"] == "tested":
+            found.append(Step(block["language"], block["text"], (), text.count("\n", 0, block.start()) + 1))
+        else:
+            last = found.pop()
+            found.append(Step(last.language, last.code, tuple(block["text"].splitlines()), last.line))
+    return found
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Iterator[Path]:
+    """A folder where the README's relative paths work, without writing to the real checkout."""
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    for name in ("mizzen", "examples"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / ".venv").symlink_to(Path(sys.prefix))
+    data_dir = folder / ".mizzen"
+    try:
+        yield folder
+    except BaseException:
+        for log in sorted((data_dir / "logs").glob("*.log")):
+            sys.stderr.write(f"---- {log.name}\n{log.read_text(errors='replace')[-3000:]}\n")
+        raise
+    finally:
+        if planes.members(data_dir):
+            planes.run_cli(data_dir, "down", check=False)
+        planes.end_all(data_dir)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not (ROOT / ".venv/bin/mizzen").exists(), reason="./mizzen needs the .venv of `make setup`")
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the README uses curl")
+def test_the_first_five_minutes(checkout: Path) -> None:
+    walk = steps((ROOT / "README.md").read_text())
+    assert len(walk) >= 8
+    ports: dict[str, str] = {}
+    for step in walk:
+        printed = run(checkout, step, ports)
+        at = 0
+        for line in step.output:
+            at = printed.find(line, at)
+            assert at >= 0, f"README.md:{step.line}: no '{line}' in what was printed:\n{printed}"
+        if not ports:
+            ports = real_ports(checkout)
+    assert planes.members(checkout / ".mizzen") == [], "`mizzen down` left processes behind"
+
+
+def run(checkout: Path, step: Step, ports: dict[str, str]) -> str:
+    code = step.code
+    for default, real in ports.items():
+        code = code.replace(f"localhost:{default}", f"localhost:{real}")
+    command = {"sh": ["bash", "-euo", "pipefail", "-c", code], "python": [".venv/bin/python", "-c", code]}[
+        step.language
+    ]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MIZZEN_")}
+    done = subprocess.run(
+        command,
+        cwd=checkout,
+        # MIZZEN_DATA_DIR is what the default gives here; named, so that every process can be found and ended.
+        env=environ
+        | {
+            "MIZZEN_PORT": "0",
+            "MIZZEN_INFERENCE_PORT": "0",
+            "MIZZEN_DATA_DIR": str(checkout / ".mizzen"),
+            "COLUMNS": "200",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, f"README.md:{step.line} exited {done.returncode}\n{code}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def real_ports(checkout: Path) -> dict[str, str]:
+    status = json.loads(planes.run_cli(checkout / ".mizzen", "status", "-o", "json").stdout)
+    urls = {"8470": status["control_url"], "8471": status["inference_url"]}
+    return {default: url.rstrip("/").rpartition(":")[2] for default, url in urls.items()}
+
+
+def test_blocks_are_found_with_their_output() -> None:
+    text = "a\n<!-- tested -->\n```sh\necho x\n```\n<!-- output -->\n```text\nx\n```\n\n```sh\nrm -rf /\n```\n"
+    assert steps(text) == [Step("sh", "echo x\n", ("x",), 2)]
+
+
+@pytest.mark.parametrize(
+    "page", sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]), ids=str
+)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for link in LINK.finditer((ROOT / page).read_text()):
+        assert (ROOT / page).parent.joinpath(link["target"]).exists(), f"{page}: {link['target']}"

@@ -1,0 +1,118 @@
+"""The walk apply -> serving -> predict, as a person takes it: through the CLI and curl-like requests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.support import models, planes
+
+IRIS_ROW = "[[5.1,3.5,1.4,0.2]]"
+
+
+def test_model_file_and_python_function(plane: planes.TestPlane, tmp_path: Path) -> None:
+    models.save_iris(tmp_path / "model.joblib")
+    plane.cli("deploy", "model.joblib", "--name", "iris", cwd=tmp_path)
+    answer = json.loads(plane.cli("predict", "iris", "--data", IRIS_ROW, "-o", "json").stdout)
+    assert answer["model_version"] == "1"
+    assert answer["outputs"][0]["data"] == [0]
+
+    (tmp_path / "double.py").write_text("def predict(inputs):\n    return inputs['x'] * 2\n")
+    plane.cli("deploy", "double:predict", "--name", "double", cwd=tmp_path)
+    reply = httpx2.post(
+        f"{plane.inference_url}/v2/models/double/infer",
+        json={"inputs": [{"name": "x", "datatype": "INT64", "shape": [3], "data": [1, 2, 3]}], "id": "mine"},
+    )
+    assert reply.status_code == 200
+    assert reply.json()["outputs"][0]["data"] == [2, 4, 6]
+    assert reply.json()["id"] == reply.headers["mizzen-request-id"] == "mine"
+
+    listed = json.loads(plane.cli("get", "inferencemodels", "-o", "json").stdout)
+    assert {item["metadata"]["name"] for item in listed["items"]} == {"iris-1", "double-1"}
+    assert "ready" in plane.cli("logs", "iris-1").stdout
+
+
+def test_second_version_becomes_current_only_when_promoted(plane: planes.TestPlane, tmp_path: Path) -> None:
+    (tmp_path / "answer.py").write_text("def one(inputs):\n    return [1]\n\n\ndef two(inputs):\n    return [2]\n")
+    plane.cli("deploy", "answer:one", "--name", "answer", cwd=tmp_path)
+    plane.cli("deploy", "answer:two", "--name", "answer", "--no-promote", cwd=tmp_path)
+    request = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [1], "data": [0]}]}
+
+    def ask(path: str) -> tuple[str, int]:
+        reply = httpx2.post(f"{plane.inference_url}/v2/models/{path}/infer", json=request).json()
+        return reply["model_version"], reply["outputs"][0]["data"][0]
+
+    assert ask("answer") == ("1", 1)
+    assert ask("answer-2") == ("2", 2)
+    plane.cli("promote", "answer", "2")
+    planes.wait_until(lambda: ask("answer") == ("2", 2), "version 2 is current")
+    assert ask("answer/versions/1") == ("1", 1)
+
+    actions = [entry["action"] for entry in _history(plane, "answer") if entry["object"] == "Model/answer"]
+    assert actions == ["created", "promoted", "promoted"]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("model.joblib", b"this is no pickle", "model.joblib"),
+        ("needs.py", b"import surely_not_installed\n\n\ndef predict(inputs):\n    return 1\n", "surely_not_installed"),
+        ("raises.py", b"class Predict:\n    def load(self, path):\n        raise OSError('no weights')\n\n"
+                      b"    def predict(self, inputs):\n        return 1\n", "no weights"),
+    ],
+)  # fmt: skip
+def test_broken_model_is_explained_and_leaves_nothing_half_done(
+    plane: planes.TestPlane, tmp_path: Path, file: str, content: bytes, says: str
+) -> None:
+    (tmp_path / file).write_bytes(content)
+    what = {"needs.py": "needs:predict", "raises.py": "raises:Predict"}.get(file, file)
+    failed = plane.cli("deploy", what, "--name", "broken", cwd=tmp_path, check=False)
+    assert failed.returncode == 1
+    assert says in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+    def nothing_runs() -> bool:
+        left = [json.loads(plane.cli("get", kind, "-o", "json").stdout)["items"] for kind in ("im", "wl")]
+        return left == [[], []] and plane.pids("runtime") == []
+
+    planes.wait_until(nothing_runs, "the failed server is gone")
+    version = json.loads(plane.cli("get", "modelversion", "broken.1", "-o", "json").stdout)
+    (servable,) = version["status"]["conditions"]
+    assert servable["status"] == "False"
+    assert says in servable["message"]
+    assert httpx2.get(f"{plane.inference_url}/v2/models/broken/ready").status_code in (404, 503)
+
+
+def test_what_does_not_exist_is_said_clearly(plane: planes.TestPlane, tmp_path: Path) -> None:
+    for words, says in (
+        (("deploy", "nowhere.joblib", "--name", "x"), "nowhere.joblib"),
+        (("deploy", "nowhere:predict", "--name", "x"), "nowhere"),
+        (("predict", "nobody", "--data", "[[1]]"), "nobody"),
+        (("get", "modell"), "did you mean 'model'"),
+        (("promote", "nobody", "1"), "nobody"),
+    ):
+        failed = plane.cli(*words, cwd=tmp_path, check=False)
+        assert failed.returncode in (1, 2), words
+        assert says in failed.stderr, (words, failed.stderr)
+        assert "Traceback" not in failed.stderr
+
+
+def test_undeploy_ends_the_process_and_the_name(plane: planes.TestPlane, tmp_path: Path) -> None:
+    (tmp_path / "answer.py").write_text("def one(inputs):\n    return [1]\n")
+    plane.cli("deploy", "answer:one", "--name", "answer", cwd=tmp_path)
+    assert len(plane.pids("runtime")) == 1
+    plane.cli("undeploy", "answer")
+    planes.wait_until(lambda: plane.pids("runtime") == [], "the runtime has ended")
+    reply = httpx2.get(f"{plane.inference_url}/v2/models/answer/ready")
+    assert reply.status_code in (404, 503)
+
+
+def _history(plane: planes.TestPlane, model: str) -> list[dict[str, str]]:
+    headers = {"authorization": f"Bearer {plane.token()}"}
+    items: list[dict[str, str]] = httpx2.get(f"{plane.control_url}/model/{model}/history", headers=headers).json()[
+        "items"
+    ]
+    return items

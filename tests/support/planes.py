@@ -1,0 +1,119 @@
+"""A whole plane for a test: real processes in a temporary data dir, all gone afterwards whatever happened."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+T = TypeVar("T")
+
+FREE_PORTS = ("--detach", "--port", "0", "--inference-port", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class TestPlane:
+    """A running plane and the ways a person has to it: the CLI, and what `status` says."""
+
+    __test__ = False
+
+    data_dir: Path
+    control_url: str
+    inference_url: str
+
+    def cli(self, *words: str, cwd: Path | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return run_cli(self.data_dir, *words, cwd=cwd, check=check)
+
+    def status(self) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self.cli("status", "-o", "json").stdout)
+        return answer
+
+    def token(self) -> str:
+        return (self.data_dir / "admin-token").read_text().strip()
+
+    def pids(self, key: str) -> list[int]:
+        """Pids of the supervised process `key`, such as plane or gateway-0; `runtime` means every runtime."""
+        found = []
+        for process in members(self.data_dir):
+            with contextlib.suppress(psutil.Error):
+                name = process.environ().get("MIZZEN_PROCESS_KEY", "")
+                if name == key or (key == "runtime" and name not in ("", "plane") and not name.startswith("gateway")):
+                    found.append(process.pid)
+        return found
+
+    def pid(self, key: str) -> int:
+        (pid,) = self.pids(key)
+        return pid
+
+
+def run_cli(
+    data_dir: Path, *words: str, cwd: Path | None = None, check: bool = True, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("MIZZEN_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "mizzen.cli.main", *words],
+        env=environment | {"MIZZEN_DATA_DIR": str(data_dir), "COLUMNS": "200"} | environ,
+        cwd=cwd or data_dir.parent,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    if check and done.returncode:
+        raise AssertionError(f"mizzen {' '.join(words)} exited {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+@contextlib.contextmanager
+def running_plane(data_dir: Path, *flags: str) -> Iterator[TestPlane]:
+    try:
+        run_cli(data_dir, "up", *FREE_PORTS, *flags)
+        status = json.loads(run_cli(data_dir, "status", "-o", "json").stdout)
+        yield TestPlane(data_dir, status["control_url"], status["inference_url"])
+    except BaseException:
+        for log in sorted((data_dir / "logs").glob("*.log")):
+            sys.stderr.write(f"---- {log.name}\n{log.read_text(errors='replace')[-3000:]}\n")
+        raise
+    finally:
+        run_cli(data_dir, "down", check=False)
+        end_all(data_dir)
+
+
+def members(data_dir: Path) -> list[psutil.Process]:
+    """Every living process of the plane in this data dir, whoever its parent is."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            foreign = process.pid == os.getpid() or process.environ().get("MIZZEN_DATA_DIR") != str(data_dir)
+            if not foreign and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def end_all(data_dir: Path) -> None:
+    for process in members(data_dir):
+        with contextlib.suppress(psutil.Error):
+            process.send_signal(signal.SIGKILL)
+
+
+def wait_until(condition: Callable[[], T], what: str, timeout: float = 60.0) -> T:
+    """Poll something real until it holds. The limit is only there so that a broken test ends."""
+    end = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {timeout:.0f} s: {what}")
+        time.sleep(0.05)

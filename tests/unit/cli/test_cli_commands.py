@@ -1,0 +1,184 @@
+"""Commands as a person runs them, against the real control API and a small server in place of the inference API."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mizzen.cli.main import main
+from tests.support.answers import Answers, answering
+from tests.unit.server import harness
+from tests.unit.server.harness import TOKEN, Harness
+
+OUTPUTS = [
+    {"name": "predict", "datatype": "INT64", "shape": [2], "data": [0, 2]},
+    {"name": "predict_proba", "datatype": "FP64", "shape": [2, 2], "data": [0.1, 0.9, 0.25, 0.75]},
+]
+ANSWER = {"model_name": "iris", "model_version": "3", "id": "abc", "outputs": OUTPUTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def mizzen(*words: str, cwd: Path, stdin: str = "", check: bool = False, **environ: str) -> Done:
+    """The command, in this process: starting Python anew for each of them would take most of the time."""
+    out, err = io.StringIO(), io.StringIO()
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("MIZZEN_")}
+    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(cwd):
+        patch.setattr(sys, "argv", ["mizzen", *words])
+        patch.setattr(sys, "stdin", io.StringIO(stdin))
+        for name in set(os.environ) - set(clean):
+            patch.delenv(name)
+        for name, value in environ.items():
+            patch.setenv(name, value)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as end:
+            main()
+    done = Done(int(end.value.code or 0), out.getvalue(), err.getvalue())
+    assert not check or done.returncode == 0, done
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    control: Harness
+    inference: Answers
+    folder: Path
+
+    def __call__(self, *words: str, stdin: str = "", check: bool = True) -> Done:
+        url = {"MIZZEN_URL": self.control.url, "MIZZEN_TOKEN": TOKEN}
+        return mizzen(*words, cwd=self.folder, stdin=stdin, check=check, **url)
+
+
+@pytest.fixture
+def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plane]:
+    with answering() as inference:
+        monkeypatch.setattr(harness, "INFERENCE", inference.url)
+        inference.give["GET", "/v2/models/iris"] = (200, {"inputs": [{"name": "x", "datatype": "FP64", "shape": [-1]}]})
+        inference.give["POST", "/v2/models/iris/infer"] = (200, ANSWER)
+        with harness.serving(tmp_path) as control:
+            yield Plane(control, inference, tmp_path)
+
+
+def failed(done: Done, says: str, hint: str = "") -> None:
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (f"hint: {hint}" if hint else "") in done.stderr
+
+
+@pytest.mark.parametrize("words", [("get", "models"), ("status",), ("predict", "iris", "--data", "[1]")])
+def test_without_a_plane_it_says_how_to_start_one(tmp_path: Path, words: tuple[str, ...]) -> None:
+    failed(mizzen(*words, cwd=tmp_path), "no plane runs in .mizzen", "start one with 'mizzen up'")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_down_without_a_plane_is_fine(tmp_path: Path) -> None:
+    done = mizzen("down", cwd=tmp_path, check=True)
+    assert done.stdout == "no plane runs in .mizzen\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_predict_prints_outputs_readably_or_as_data(plane: Plane) -> None:
+    done = plane("predict", "iris", "--data", "[1, 2]")
+    assert done.stdout == "predict: [0, 2]\npredict_proba: [[0.1, 0.9], [0.25, 0.75]]\n"
+    assert "version 3, request abc" in done.stderr
+    assert json.loads(plane("predict", "iris", "--data", "[1, 2]", "-o", "json").stdout) == ANSWER
+    assert yaml.safe_load(plane("predict", "iris", "--data", "[1, 2]", "-o", "yaml").stdout) == ANSWER
+
+
+def test_predict_takes_rows_objects_whole_requests_files_and_stdin(plane: Plane) -> None:
+    tensor = {"name": "x", "datatype": "FP64", "shape": [2], "data": [1.0, 2.0]}
+    (plane.folder / "rows.json").write_text("[1, 2]")
+    whole = json.dumps({"inputs": [tensor], "id": "mine"})
+    for words, stdin in ((("[1,2]",), ""), (('{"x": [1,2]}',), ""), (("@rows.json",), ""), (("-",), "[1, 2]")):
+        plane("predict", "iris", "--data", *words, stdin=stdin)
+        assert plane.inference.asked[-1].body == {"inputs": [tensor]}
+    plane("predict", "iris", "--data", whole)
+    assert plane.inference.asked[-1].body == json.loads(whole)
+    plane("predict", "iris", "--data", "[1]", "--output-name", "predict_proba")
+    assert plane.inference.asked[-1].body["outputs"] == [{"name": "predict_proba"}]
+
+
+def test_predict_explains_what_it_cannot_read(plane: Plane) -> None:
+    failed(plane("predict", "iris", "--data", "{no", check=False), "--data is no JSON", "for example")
+    failed(plane("predict", "iris", "--data", "@none.json", check=False), "cannot read none.json")
+    failed(plane("predict", "iris", "--data", '["a"]', check=False), "must be FP64, not BYTES")
+    failed(plane("predict", "nobody", "--data", "[1]", check=False), "nobody")
+
+
+def test_get_shows_tables_json_and_yaml(plane: Plane) -> None:
+    assert plane("get", "models").stderr == "no models\n"
+    plane.control.file("model.joblib")
+    plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
+    table = plane("get", "mv").stdout.splitlines()
+    assert table[0].split() == ["NAME", "MODEL", "VERSION", "FRAMEWORK", "SERVABLE", "AGE"]
+    assert table[1].split()[:4] == ["iris.1", "iris", "1", "sklearn"]
+    listing = json.loads(plane("get", "InferenceModel", "-o", "json").stdout)
+    assert [item["metadata"]["name"] for item in listing["items"]] == ["iris-1"]
+    one = yaml.safe_load(plane("get", "im", "iris-1", "-o", "yaml").stdout)
+    assert one["spec"]["modelName"] == "iris"
+    failed(plane("get", "modell", check=False), "no kind 'modell'", "did you mean 'model'?")
+    failed(plane("get", "model", "nobody", check=False), "nobody")
+
+
+def test_deploy_without_waiting_and_the_way_back(plane: Plane) -> None:
+    plane.control.file("model.joblib")
+    done = plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
+    assert "iris version 1 is starting as iris-1; when it is ready: mizzen promote iris 1" in done.stdout
+    told = json.loads(plane("deploy", "model.joblib", "--name", "iris", "--no-wait", "-o", "json").stdout)
+    assert told == {
+        "model": "iris", "version": "2", "server": "iris-2", "url": f"{plane.inference.url}/v2/models/iris",
+    }  # fmt: skip
+    failed(plane("promote", "iris", "1", check=False), "is ready")
+    plane.control.make_ready("iris-1", "1")
+    assert plane("promote", "iris", "1").stdout == "version 1 of iris is current\n"
+    actions = [line.split()[2:] for line in plane("history", "iris").stdout.splitlines()[1:]]
+    assert ["promoted", "Model/iris"] in actions
+    assert plane("delete", "inferencemodel", "iris-2").stdout == "inferencemodel/iris-2 deleted\n"
+
+
+def test_deploy_explains_what_is_not_there(plane: Plane) -> None:
+    (plane.folder / "double.py").write_text("def predict(inputs):\n    return 1\n")
+    failed(plane("deploy", "nowhere.joblib", "--name", "x", check=False), "nowhere.joblib", "give a path")
+    failed(plane("deploy", "nowhere:f", "--name", "x", check=False), "no module 'nowhere'")
+    failed(plane("deploy", "double:predct", "--name", "x", check=False), "no 'predct'", "did you mean 'predict'?")
+    failed(plane("deploy", "double:predict", "--name", "Not A Name", check=False), "is not a name")
+
+
+def test_a_wrong_token_is_said_with_a_hint(plane: Plane) -> None:
+    done = mizzen("get", "models", cwd=plane.folder, MIZZEN_URL=plane.control.url, MIZZEN_TOKEN="wrong")
+    failed(done, "token", "send 'Authorization")
+
+
+def test_logs_of_a_server_and_of_the_planes_processes(plane: Plane, tmp_path: Path) -> None:
+    plane.control.file("model.joblib")
+    plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
+    plane("logs", "iris-1")
+    failed(plane("logs", "nobody-1", check=False), "nobody-1")
+    logs = tmp_path / ".mizzen" / "logs"
+    failed(plane("logs", "plane", check=False), "no log of 'plane'", "there: no logs")
+    logs.mkdir(parents=True)
+    (logs / "gateway-0.log").write_text("one\ntwo\nthree\n")
+    assert plane("logs", "gateway", "--tail", "2").stdout == "two\nthree\n"
+
+
+def test_what_nobody_expected_is_no_traceback(plane: Plane) -> None:
+    strange: Any = {"outputs": 7}
+    plane.inference.give["POST", "/v2/models/iris/infer"] = (200, strange)
+    failed(plane("predict", "iris", "--data", "[1]", check=False), "TypeError", "MIZZEN_DEBUG=1")

@@ -1,0 +1,119 @@
+"""Ending and holding a plane, with a real supervisor and processes that only sleep."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mizzen.cli import farewell
+from mizzen.cli.interrupts import Interrupts
+from mizzen.sdk import stopping
+from mizzen.sdk.tether import KeptTether
+from mizzen.supervisor import survivors
+from mizzen.supervisor.client import SupervisorGone
+from mizzen.supervisor.launch import alive, launch
+from tests.support.supervised import IGNORES_TERM, Supervised, supervised, until
+
+UID = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[Supervised]:
+    with supervised(tmp_path / "data") as running:
+        running.start(running.spec("plane"), running.spec("gateway-0"))
+        running.running("plane")
+        running.running("gateway-0")
+        yield running
+
+
+def nothing_runs(plane: Supervised) -> bool:
+    return alive(plane.home) is None and survivors.find(plane.home) == []
+
+
+def test_stop_says_what_it_ended(plane: Supervised) -> None:
+    plane.apply(plane.spec(f"{UID}.0"))
+    plane.running(f"{UID}.0")
+    assert stopping.stop(plane.home) == ["plane", "gateway-0", "supervisor", "1 model process"]
+    assert nothing_runs(plane)
+    assert stopping.stop(plane.home) == []
+
+
+def test_stop_ends_what_a_killed_supervisor_left(plane: Supervised) -> None:
+    plane.kill()
+    ended = stopping.stop(plane.home)
+    assert [what.partition(" ")[0] for what in sorted(ended)] == ["gateway-0", "plane"]
+    assert nothing_runs(plane)
+
+
+def test_a_second_interrupt_kills(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with supervised(tmp_path / "data") as running:
+        running.start(running.spec("plane", IGNORES_TERM, grace=120.0), stop_timeout=120.0)
+        until(lambda: "deaf" in running.log("plane"))
+        with Interrupts() as interrupts:
+            interrupts.collect()
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert interrupts.came.wait(5)
+
+            def again() -> None:
+                until(lambda: not running.home.info.exists())  # the first one is being followed
+                os.kill(os.getpid(), signal.SIGINT)
+
+            second = threading.Thread(target=again)
+            second.start()
+            farewell.stop(running.home, interrupts)
+            second.join()
+        assert nothing_runs(running)
+    shown = capsys.readouterr().out
+    assert "stopping plane" in shown
+    assert "stopped in" in shown
+
+
+def test_before_collecting_an_interrupt_is_an_exception() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), Interrupts():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_tether_ends_the_plane_with_its_process(plane: Supervised) -> None:
+    code = (
+        "import os, pathlib, sys\nfrom mizzen.sdk.tether import KeptTether\nfrom mizzen.supervisor.home import Home\n"
+        "tether = KeptTether(Home.of(pathlib.Path(sys.argv[1])))\nos.kill(os.getpid(), 9)\n"
+    )
+    pid = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", code, str(plane.home.data_dir)])
+    os.waitpid(pid, 0)
+    until(lambda: nothing_runs(plane))
+
+
+def test_a_tether_that_is_released_ends_nothing(plane: Supervised) -> None:
+    tether = KeptTether(plane.home)
+    tether.release()
+    assert not tether.ended.is_set()
+    assert plane.views().keys() == {"plane", "gateway-0"}
+
+
+def test_a_tether_holds_on_to_a_revived_supervisor(plane: Supervised) -> None:
+    tether = KeptTether(plane.home)
+    first = tether._tether
+    plane.kill()
+    launch(plane.home, python=sys.executable)
+    plane.note()
+    until(lambda: tether._tether is not first)
+    tether.release()
+    assert not tether.lost
+    assert plane.views().keys() == {"plane", "gateway-0"}
+
+
+def test_a_tether_tells_a_stop(plane: Supervised) -> None:
+    tether = KeptTether(plane.home)
+    stopping.stop(plane.home)
+    assert tether.ended.wait(5)
+    assert not tether.lost
+    with pytest.raises(SupervisorGone):
+        KeptTether(plane.home)

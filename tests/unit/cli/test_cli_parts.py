@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mizzen.cli import live, output, stats, tail, welcome
+from mizzen.sdk.locate import Place
+
+BEFORE = """\
+# HELP mizzen_requests_total Requests that ended, by HTTP code; 499: the client left.
+# TYPE mizzen_requests_total counter
+mizzen_requests_total{namespace="default",model="iris",version="1",code="200"} 10
+mizzen_request_seconds_bucket{namespace="default",model="iris",version="1",le="0.001"} 10
+mizzen_request_seconds_bucket{namespace="default",model="iris",version="1",le="0.01"} 10
+mizzen_request_seconds_bucket{namespace="default",model="iris",version="1",le="+Inf"} 10
+"""
+AFTER = """\
+mizzen_requests_total{namespace="default",model="iris",version="1",code="200"} 28
+mizzen_requests_total{namespace="default",model="other",version="1",code="503"} 2
+mizzen_request_seconds_bucket{namespace="default",model="iris",version="1",le="0.001"} 15
+mizzen_request_seconds_bucket{namespace="default",model="iris",version="1",le="0.01"} 25
+mizzen_request_seconds_bucket{namespace="default",model="iris",version="1",le="+Inf"} 28
+mizzen_request_seconds_bucket{namespace="default",model="other",version="1",le="0.001"} 0
+mizzen_request_seconds_bucket{namespace="default",model="other",version="1",le="0.01"} 0
+mizzen_request_seconds_bucket{namespace="default",model="other",version="1",le="+Inf"} 2
+"""
+
+
+def test_rate_and_median_between_two_readings() -> None:
+    before, after = stats.read(BEFORE, 100.0), stats.read(AFTER, 102.0)
+    assert stats.rate(before, after) == 10.0
+    # 20 requests: 5 below 1 ms, 10 up to 10 ms; the tenth is in the middle of those
+    assert stats.median(before, after) == pytest.approx(0.001 + 0.009 / 2)
+
+
+def test_readings_that_say_nothing() -> None:
+    reading = stats.read(AFTER, 1.0)
+    assert stats.median(reading, reading) is None
+    assert stats.median(stats.read("", 0.0), stats.read("", 1.0)) is None
+    assert stats.rate(reading, stats.read(BEFORE, 2.0)) == 0.0, "the counters of a new process begin anew"
+    assert stats.rate(reading, reading) == 0.0
+
+
+def test_the_sentence_of_the_live_line() -> None:
+    assert live.sentence(1, 12.4, 0.0015) == "1 model ready · 12 requests/s · p50 1.5 ms"
+    assert live.sentence(0, 0.0, None) == "0 models ready · 0 requests/s · p50 none"
+    assert [live.duration(seconds) for seconds in (5, 65, 3720)] == ["5 s", "1 min 5 s", "1 h 2 min"]
+
+
+def test_age_in_the_largest_unit() -> None:
+    now = datetime(2026, 1, 10, tzinfo=UTC)
+    ages = {"7s": 7, "3m": 200, "2h": 7300, "5d": 5 * 86400}
+    for wanted, seconds in ages.items():
+        assert output.age((now - timedelta(seconds=seconds)).isoformat(), now) == wanted
+    assert output.age(None) == ""
+    assert output.age((now + timedelta(seconds=2)).isoformat(), now) == "0s", "clocks differ"
+
+
+def test_lines_to_paste_fit_the_plane() -> None:
+    place = Place("http://127.0.0.1:1", "http://127.0.0.1:2", None)
+    with_demo = list(welcome.lines(place, {"iris": "4"}, "./mizzen", " --data-dir d"))
+    assert len(with_demo) == 4
+    assert with_demo[0].startswith("curl -s http://127.0.0.1:2/v2/models/iris/infer -d '{")
+    assert with_demo[1] == "./mizzen predict iris --data '[[5.1,3.5,1.4,0.2]]' --data-dir d"
+    assert with_demo[3] == "./mizzen logs iris-4 --data-dir d"
+    assert next(welcome.lines(place, {}, "mizzen", "")) == "mizzen deploy model.joblib --name my-model"
+
+
+def test_tail_follows_a_growing_and_a_rotated_file(tmp_path: Path) -> None:
+    file = tmp_path / "x.log"
+    file.write_text("one\ntwo\nthree\n")
+    assert list(tail.read(file, 2, follow=False)) == ["two\n", "three\n"]
+    assert list(tail.read(file, 0, follow=False)) == []
+    lines = tail.read(file, 1, follow=True)
+    assert next(lines) == "three\n"
+
+    def grow() -> None:
+        with file.open("a") as log:
+            log.write("four\n")
+
+    threading.Timer(0.05, grow).start()
+    assert next(lines) == "four\n"
+    file.rename(tmp_path / "x.log.1")
+    file.write_text("five\n")
+    assert next(lines) == "five\n"

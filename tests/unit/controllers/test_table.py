@@ -1,0 +1,168 @@
+"""The publisher over the real store and a real file."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mizzen.controllers.table import TablePublisher
+from mizzen.errors import Unavailable
+from mizzen.graph import plan
+from mizzen.kinds.meta import Ref, Resource
+from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.store import Listing, Where
+from tests.unit.controllers.objects import NOW, inference_model, workload
+from tests.unit.reconcile.memory import EVERYTHING, MemoryStore
+
+
+@contextlib.asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[SqliteStore]:
+    ids = itertools.count()
+    store = await SqliteStore.open(folder / "mizzen.db", clock=lambda: NOW, new_id=lambda: f"id-{next(ids)}")
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@contextlib.asynccontextmanager
+async def running(publisher: TablePublisher) -> AsyncIterator[None]:
+    task = asyncio.create_task(publisher.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - a file tells nobody that it changed
+            await asyncio.sleep(0.005)
+
+
+async def put(store: SqliteStore | MemoryStore, resource: Resource) -> None:
+    stored = await store.create(resource, "ann")
+    await store.update_status(replace(stored, status=resource.status), "ann")
+
+
+def read(path: Path) -> plan.Table:
+    return plan.decode(path.read_bytes())
+
+
+def names(path: Path) -> list[str]:
+    return [route.name for route in read(path).routes] if path.exists() else []
+
+
+def test_publishes_at_the_start_and_after_every_change(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+
+    async def main() -> None:
+        async with opened(tmp_path) as store, running(TablePublisher(store, path)):
+            await eventually(path.exists)
+            assert read(path).routes == ()
+            for number in range(5):
+                await put(store, inference_model(f"a-{number}", serving="1"))
+                await put(store, workload(f"a-{number}.1", "ready"))
+            await eventually(lambda: len(names(path)) == 5 and len(read(path).servers) == 5)
+            assert read(path).serial <= int((await store.list("Model")).resource_version)
+            await store.delete(Ref("InferenceModel", "a-3"), "ann")
+            await eventually(lambda: names(path) == ["a-0", "a-1", "a-2", "a-4"])
+
+    asyncio.run(main())
+    assert [entry.name for entry in tmp_path.glob("*table*")] == ["table.json"]
+
+
+def test_what_says_nothing_new_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+
+    async def main() -> None:
+        async with opened(tmp_path) as store:
+            publisher = TablePublisher(store, path)
+            await put(store, inference_model("a", serving="1"))
+            await put(store, workload("a.1", "ready"))
+            assert await publisher.publish()
+            before = path.stat().st_ino
+            await store.create(workload("unrelated.1", "ready"), "ann")
+            assert not await publisher.publish()
+            assert path.stat().st_ino == before
+
+    asyncio.run(main())
+
+
+class TroubledStore(MemoryStore):
+    """Fails when it is told to, and moves between two reads so often as it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failing = False
+        self.moves = 0
+        self.on_move: Callable[[], Awaitable[None]] | None = None
+
+    async def list(
+        self, kind: str, where: Where = EVERYTHING, *, limit: int | None = None, after: str | None = None
+    ) -> Listing:
+        if self.failing:
+            raise Unavailable("the disk is away")
+        if kind == "Workload" and self.moves and self.on_move is not None:
+            self.moves -= 1
+            await self.on_move()
+        return await super().list(kind, where, limit=limit, after=after)
+
+
+def test_an_error_never_empties_the_table(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "table.json"
+
+    async def main() -> None:
+        store = TroubledStore()
+        await put(store, inference_model("a", serving="1"))
+        await put(store, workload("a.1", "ready"))
+        publisher = TablePublisher(store, path)
+        assert await publisher.publish()
+        good = path.read_bytes()
+        store.failing = True
+        async with running(publisher):
+            await eventually(lambda: len(caplog.records) >= 4)
+            assert path.read_bytes() == good
+            store.failing = False
+            await put(store, inference_model("b", serving="1"))
+            await eventually(lambda: names(path) == ["a", "b"])
+
+    asyncio.run(main())
+
+
+def test_listings_that_do_not_agree_are_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+
+    async def main() -> None:
+        store = TroubledStore()
+        await put(store, inference_model("a", serving="1"))
+        await put(store, workload("a.1", "ready"))
+
+        async def switch() -> None:
+            """Between the listing of InferenceModels and that of Workloads, `a` goes from version 1 to 2."""
+            await put(store, workload("a.2", "ready"))
+            stored = await store.get(Ref("InferenceModel", "a"))
+            await store.update_status(replace(stored, status={"servingVersion": "2"}), "ann")
+            await store.delete(Ref("Workload", "a.1"), "ann")
+
+        store.on_move, store.moves = switch, 1
+        await TablePublisher(store, path).publish()
+        [server] = read(path).servers
+        assert server.version == "2"
+
+        async def unrelated() -> None:
+            await store.create(workload(f"w-{store.version}.1"), "ann")
+
+        store.on_move, store.moves = unrelated, 10_000
+        with pytest.raises(Unavailable):
+            await TablePublisher(store, path).publish()
+
+    asyncio.run(main())

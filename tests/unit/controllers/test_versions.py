@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mizzen.controllers.versions import VersionFacts, Versions
+from mizzen.kinds.meta import Condition, Ref, Resource
+from tests.unit.controllers.objects import NOW, inference_model, ready, version
+from tests.unit.reconcile import virtual
+from tests.unit.reconcile.memory import MemoryStore
+
+
+def known(status: str, reason: str) -> Resource:
+    condition = Condition.model_validate({"type": "Servable", "status": status, "reason": reason, "message": "before"})
+    return replace(version("1"), status={"conditions": [condition.wire()]})
+
+
+ANSWERS = inference_model("a", "1", serving="1", ready=ready())
+FAILED = inference_model("b", "1", ready=ready("False", "LoadFailed", message="no module named x"))
+STARTING = inference_model("c", "1", ready=ready("False", "Starting"))
+FAILED_WITH_ANOTHER = inference_model("d", "1", generation=2, ready=ready("False", "LoadFailed"))
+SWITCHED_AWAY = inference_model("e", "2", serving="1", ready=ready("False", "LoadFailed", message="of 2"))
+
+
+@pytest.mark.parametrize(
+    ("resource", "serving", "status", "reason"),
+    [
+        (version("1"), (), "Unknown", "NotServedYet"),
+        (version("1"), (STARTING,), "Unknown", "NotServedYet"),
+        (version("1"), (ANSWERS,), "True", "Served"),
+        (version("1"), (FAILED,), "False", "LoadFailed"),
+        (version("1"), (FAILED, ANSWERS), "True", "Served"),
+        (version("1"), (FAILED_WITH_ANOTHER,), "Unknown", "NotServedYet"),
+        (version("1"), (SWITCHED_AWAY,), "Unknown", "NotServedYet"),
+        (known("True", "Served"), (), "True", "Served"),
+        (known("True", "Served"), (STARTING,), "True", "Served"),
+        (known("False", "LoadFailed"), (STARTING,), "False", "LoadFailed"),
+        (known("False", "LoadFailed"), (ANSWERS,), "True", "Served"),
+    ],
+)
+def test_servable(resource: Resource, serving: tuple[Resource, ...], status: str, reason: str) -> None:
+    decision = Versions().decide(VersionFacts(resource, serving), NOW)
+    assert decision.status is not None
+    [servable] = decision.status.conditions
+    assert (servable.status, servable.reason) == (status, reason)
+
+
+def test_the_message_is_the_one_of_the_failure() -> None:
+    decision = Versions().decide(VersionFacts(version("1"), (FAILED,)), NOW)
+    assert decision.status is not None
+    assert decision.status.conditions[0].message == "no module named x"
+
+
+def test_keys_are_the_version_asked_for_and_the_one_serving() -> None:
+    assert set(Versions().keys(inference_model(target="v2", serving="1"))) == {
+        Ref("ModelVersion", "iris.1"),
+        Ref("ModelVersion", "iris.2"),
+    }
+    assert list(Versions().keys(inference_model(replicas="many"))) == []
+
+
+def test_load_finds_who_serves_it() -> None:
+    async def main() -> VersionFacts | None:
+        store = MemoryStore()
+        for resource in (version("1"), inference_model("a", "1"), inference_model("b", "2")):
+            await store.create(resource, "ann")
+        return await Versions().load(store, Ref("ModelVersion", "iris.1"))
+
+    facts = virtual.run(main())
+    assert facts is not None
+    assert [item.meta.name for item in facts.inference_models] == ["a"]

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from mizzen.controllers.workloads import SAFETY_NET, WHILE_DELETING, WHILE_UNSETTLED, WorkloadFacts, Workloads
+from mizzen.engines.engine import Observation
+from mizzen.errors import Invalid
+from mizzen.kinds.meta import ENGINE_FINALIZER, Resource
+from mizzen.kinds.workload import WorkloadStatus
+from mizzen.reconcile.controller import Decision
+from tests.unit.controllers.engine import ScriptedEngine
+from tests.unit.controllers.objects import NOW, replica, workload
+from tests.unit.reconcile import virtual
+from tests.unit.reconcile.memory import MemoryStore
+
+
+def decide(facts: WorkloadFacts) -> Decision:
+    return Workloads(ScriptedEngine()).decide(facts, NOW)
+
+
+@pytest.mark.parametrize(
+    ("states", "status", "reason", "message", "again"),
+    [
+        ((), "False", "NoReplicas", "", SAFETY_NET),
+        (("starting",), "False", "Starting", "starting", WHILE_UNSETTLED),
+        (("ready",), "True", "ReplicasReady", "1 of 1", SAFETY_NET),
+        (("starting", "ready"), "True", "ReplicasReady", "1 of 2", WHILE_UNSETTLED),
+        (("starting", "waiting"), "False", "BackOff", "waiting", WHILE_UNSETTLED),
+        (("waiting", "failed"), "False", "Failed", "failed", WHILE_UNSETTLED),
+        (("failed",), "False", "Failed", "failed", SAFETY_NET),
+        (("stopping",), "False", "Stopping", "stopping", WHILE_UNSETTLED),
+    ],
+)
+def test_what_was_seen_is_reported(
+    states: tuple[str, ...], status: str, reason: str, message: str, again: float
+) -> None:
+    replicas = tuple(replica(index, state, message=f"it is {state}") for index, state in enumerate(states))
+    decision = decide(WorkloadFacts(workload("w"), observation=Observation(replicas)))
+    assert decision.again == again
+    assert isinstance(decision.status, WorkloadStatus)
+    assert decision.status.replicas == replicas
+    available = decision.status.condition("Available")
+    assert available is not None
+    assert (available.status, available.reason) == (status, reason)
+    assert message in available.message
+
+
+def test_deletion_is_asked_for_until_nothing_is_left() -> None:
+    going = workload("w", deleting=True)
+    assert decide(WorkloadFacts(going)) == Decision(again=WHILE_DELETING)
+    assert decide(WorkloadFacts(going, gone=True)) == Decision(drop_finalizers=frozenset({ENGINE_FINALIZER}))
+
+
+class RefusingEngine(ScriptedEngine):
+    async def apply(self, workload: Resource) -> Observation:
+        raise Invalid("spec.command is missing")
+
+
+def test_a_spec_the_engine_cannot_run_is_told_in_the_status() -> None:
+    async def main() -> Decision:
+        store, controller = MemoryStore(), Workloads(RefusingEngine())
+        stored = await store.create(workload("w"), "ann")
+        facts = await controller.load(store, stored.ref)
+        assert facts is not None
+        return controller.decide(facts, NOW)
+
+    decision = virtual.run(main())
+    assert decision.status is not None
+    available = decision.status.condition("Available")
+    assert available is not None
+    assert (available.reason, available.message) == ("InvalidSpec", "spec.command is missing")

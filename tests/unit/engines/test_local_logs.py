@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mizzen.engines.local import logs
+from mizzen.engines.local.logs import LogReader
+from mizzen.supervisor.rotation import rotate
+
+LINES = [b"line %d\n" % number for number in range(10)]
+
+
+def _drain(reader: LogReader) -> bytes:
+    chunks = []
+    while chunk := reader.more():
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+@pytest.mark.parametrize("cut", range(11))
+@pytest.mark.parametrize("tail", [None, 0, 1, 4, 9, 10, 11])
+def test_tail_counts_over_the_rotated_file(tmp_path: Path, cut: int, tail: int | None) -> None:
+    path = tmp_path / "x.log"
+    path.write_bytes(b"".join(LINES[:cut]))
+    rotate(path)
+    path.write_bytes(b"".join(LINES[cut:]))
+    expected = LINES if tail is None else LINES[len(LINES) - min(tail, len(LINES)) :]
+    assert _drain(LogReader(path, tail)) == b"".join(expected)
+
+
+def test_a_rotation_between_two_reads_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    with path.open("ab", buffering=0) as writer:
+        writer.write(b"".join(LINES[:3]))
+        reader = LogReader(path, None)
+        assert _drain(reader) == b"".join(LINES[:3])
+        writer.write(b"".join(LINES[3:8]))
+        rotate(path)
+        writer.write(LINES[8])
+        assert _drain(reader) == b"".join(LINES[3:9])
+        writer.write(b"half")
+        assert _drain(reader) == b""
+        writer.write(b" whole\n")
+        assert _drain(reader) == b"half whole\n"
+
+
+def test_a_last_line_without_an_end_gets_one(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"a\nb")
+
+    async def body() -> bytes:
+        found = logs.read(lambda: {0: tmp_path / "x", 1: tmp_path / "absent"}, tail=None, follow=lambda: False)
+        return b"".join([chunk async for chunk in found])
+
+    assert asyncio.run(body()) == b"[0] a\n[0] b\n"
+
+
+@given(st.binary(max_size=200), st.integers(0, 8))
+def test_tail_is_what_splitting_says(tmp_path_factory: pytest.TempPathFactory, content: bytes, tail: int) -> None:
+    path = tmp_path_factory.mktemp("logs") / "x"
+    path.write_bytes(content)
+    reader = LogReader(path, tail)
+    lines = content.split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    expected = b"".join(line + b"\n" for line in lines[len(lines) - min(tail, len(lines)) :])
+    assert _drain(reader) + reader.rest() == expected

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mizzen.gateway.serve import Limits
+from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, listening, publish, short_folder, table_of
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with short_folder() as path:
+        yield path
+
+
+@pytest.fixture
+def start_runtime(folder: Path) -> Iterator[Callable[..., Runtime]]:
+    with ExitStack() as stack:
+
+        def start(name: str = "0", hello: dict[str, Any] | None = None) -> Runtime:
+            runtime = Runtime(str(folder / f"{name}.sock"), hello)
+            stack.callback(runtime.close)
+            return runtime
+
+        yield start
+
+
+@pytest.fixture
+def runtime(start_runtime: Callable[..., Runtime]) -> Runtime:
+    return start_runtime()
+
+
+@pytest.fixture
+def start_gateway(folder: Path) -> Iterator[Callable[..., Gateway]]:
+    """A gateway on the table in `folder`; all that one test starts share one listening socket."""
+    with listening() as listener, ExitStack() as stack:
+
+        def start(limits: Limits = LIMITS) -> Gateway:
+            gateway = Gateway(listener, folder / "table.json", limits)
+            stack.callback(gateway.close)
+            return gateway
+
+        yield start
+
+
+@pytest.fixture
+def gateway(runtime: Runtime, start_gateway: Callable[..., Gateway], folder: Path) -> Gateway:
+    """The name `m`, ready, with `runtime` behind it."""
+    publish(folder / "table.json", table_of(runtime.address))
+    gateway = start_gateway()
+    gateway.wait_ready()
+    return gateway

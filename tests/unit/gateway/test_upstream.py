@@ -1,0 +1,207 @@
+"""Replicas that come, go, drain and die, while clients ask."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mizzen.protocol import frames, msgpack
+from tests.unit.gateway.harness import (
+    LIMITS,
+    Gateway,
+    Runtime,
+    body_of,
+    infer_request,
+    publish,
+    request,
+    table_of,
+    until,
+)
+
+
+def test_calls_of_a_lost_replica_are_sent_again_each_alone(gateway: Gateway, runtime: Runtime) -> None:
+    runtime.held = True
+    with gateway.client() as first, gateway.client() as second:
+        first.send(infer_request([0.0]))
+        until(lambda: runtime.items == 1)
+        second.send(b"".join(infer_request([float(n)]) for n in range(1, 4)))
+        until(lambda: _queued(gateway) == 3)
+        runtime.down()
+        runtime.release()
+        runtime.up()
+        assert first.answer().sums == [0.0]
+        assert [second.answer().sums for _ in range(3)] == [[1.0], [2.0], [3.0]]
+    assert [len(batch) for batch in runtime.batches] == [1, 1, 3]
+    assert b'mizzen_retried_total{server="default/m",version="1"} 1' in gateway.ask("GET", "/metrics").body
+
+
+def test_a_poisonous_request_ends_alone(gateway: Gateway, runtime: Runtime) -> None:
+    runtime.held = True
+    poison = request("POST", "/v2/models/m/infer", body_of([9.0], name="poison"))
+    with gateway.client() as first, gateway.client() as second:
+        first.send(infer_request([0.0]))
+        until(lambda: runtime.items == 1)
+        second.send(infer_request([1.0]) + poison + infer_request([2.0]))
+        until(lambda: _queued(gateway) == 3)
+        runtime.release()
+        assert first.answer().sums == [0.0]
+        assert second.answer().sums == [1.0]
+        lost = second.answer()
+        assert lost.status == 502
+        assert lost.error == "the process serving 'm' was lost"
+        assert second.answer().sums == [2.0]
+    assert [len(batch) for batch in runtime.batches] == [1, 3, 1, 1, 1]
+
+
+def test_what_must_not_run_twice_is_502(runtime: Runtime, start_gateway: Callable[..., Gateway], folder: Path) -> None:
+    publish(folder / "table.json", table_of(runtime.address, idempotent=False))
+    gateway = start_gateway()
+    gateway.wait_ready()
+    answer = gateway.ask("POST", "/v2/models/m/infer", body_of([1.0], name="poison"))
+    assert answer.status == 502
+    assert runtime.items == 1
+
+
+def test_requests_wait_for_a_lost_replica(gateway: Gateway, runtime: Runtime) -> None:
+    runtime.down()
+    until(lambda: gateway.ask("GET", "/v2/models/m/ready").status == 503)
+    with gateway.client() as client:
+        client.send(infer_request([1.0]))
+        until(lambda: _queued(gateway) == 1)
+        runtime.up()
+        assert client.answer().sums == [1.0]
+
+
+def test_after_the_hold_they_get_503(runtime: Runtime, start_gateway: Callable[..., Gateway], folder: Path) -> None:
+    publish(folder / "table.json", table_of(runtime.address))
+    gateway = start_gateway(replace(LIMITS, hold_seconds=0.3))
+    gateway.wait_ready()
+    with gateway.client() as client:
+        runtime.held = True
+        client.send(infer_request([1.0]))
+        until(lambda: runtime.items == 1)
+        runtime.down()
+        answer = client.answer()
+    assert answer.status == 503
+    assert answer.headers["retry-after"] == "1"
+    assert answer.error == "no replica of 'm' is ready"
+    assert gateway.infer([1.0]).status == 503
+    runtime.release()
+    runtime.up()
+    gateway.wait_ready()
+    assert gateway.infer([1.0]).sums == [1.0]
+
+
+def test_a_new_gateway_waits_for_its_first_replica(
+    start_runtime: Callable[..., Runtime], start_gateway: Callable[..., Gateway], folder: Path
+) -> None:
+    runtime = start_runtime()
+    runtime.down()
+    publish(folder / "table.json", table_of(runtime.address))
+    gateway = start_gateway()
+    until(lambda: gateway.ask("GET", "/v2/models/m").status == 503)
+    with gateway.client() as client:
+        client.send(infer_request([1.0]))
+        until(lambda: _queued(gateway) == 1)
+        runtime.up()
+        assert client.answer().sums == [1.0]
+
+
+def test_a_draining_replica_answers_what_it_owes_and_gets_no_more(
+    start_runtime: Callable[..., Runtime], start_gateway: Callable[..., Gateway], folder: Path
+) -> None:
+    leaving, staying = start_runtime("a"), start_runtime("b")
+    publish(folder / "table.json", table_of(leaving.address, staying.address))
+    gateway = start_gateway()
+    until(lambda: b'mizzen_replicas_ready{server="default/m",version="1"} 2' in gateway.ask("GET", "/metrics").body)
+    leaving.held = staying.held = True
+    with gateway.client() as one, gateway.client() as two:
+        one.send(infer_request([1.0]))
+        until(lambda: leaving.items + staying.items == 1)
+        two.send(infer_request([2.0]))
+        until(lambda: leaving.items == staying.items == 1)
+        leaving.drain()
+        staying.release()
+        until(lambda: b'mizzen_replicas_ready{server="default/m",version="1"} 1' in gateway.ask("GET", "/metrics").body)
+        for n in range(10):
+            assert gateway.infer([float(n)]).sums == [n]
+        assert leaving.items == 1
+        assert leaving.connections == 1
+        leaving.release()
+        assert {*one.answer().sums, *two.answer().sums} == {1.0, 2.0}
+    until(lambda: leaving.connections == 0, "the gateway closes once nothing is owed")
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        frames.encode(frames.REPLY, 7, msgpack.pack([1, [[0, b"[]"]]])),
+        frames.encode(frames.REPLY, 1, b"\xc1"),
+        frames.encode(99, 0),
+        frames.encode(frames.HELLO, 0, msgpack.pack([])),
+    ],
+)
+def test_nonsense_from_a_replica_costs_it_the_connection(gateway: Gateway, runtime: Runtime, nonsense: bytes) -> None:
+    runtime.held = True
+    with gateway.client() as client:
+        client.send(infer_request([1.0]))
+        until(lambda: runtime.items == 1)
+        runtime.say(nonsense)
+        until(lambda: runtime.items == 2, "it connects and asks again")
+        runtime.release()
+        assert client.answer().sums == [1.0]
+
+
+def test_an_answer_of_the_wrong_length_is_nonsense_too(gateway: Gateway, runtime: Runtime) -> None:
+    runtime.held = True
+    with gateway.client() as client:
+        client.send(infer_request([1.0]))
+        until(lambda: runtime.items == 1)
+        runtime.say(frames.encode(frames.REPLY, 1, msgpack.pack([1, [[0, b"[]"], [0, b"[]"]]])))
+        until(lambda: runtime.items == 2)
+        runtime.release()
+        assert client.answer().sums == [1.0]
+
+
+def test_restarts_under_load_fail_no_request(gateway: Gateway, runtime: Runtime) -> None:
+    failures: list[object] = []
+    stop = threading.Event()
+
+    def ask(offset: int) -> None:
+        with gateway.client() as client:
+            n = 0
+            while not stop.is_set():
+                n += 1
+                client.send(infer_request([float(n), float(offset)]))
+                if (answer := client.answer()).status != 200 or answer.sums != [n + offset]:
+                    failures.append(answer)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(4):
+            _wait_for_more(runtime)
+            runtime.drain()
+            until(lambda: runtime.connections == 0)
+            runtime.up()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+
+
+def _wait_for_more(runtime: Runtime) -> None:
+    seen = runtime.items
+    until(lambda: runtime.items > seen + 50)
+
+
+def _queued(gateway: Gateway) -> int:
+    lines = gateway.ask("GET", "/metrics").body.decode().splitlines()
+    return sum(int(line.rpartition(" ")[2]) for line in lines if line.startswith("mizzen_queue_length{"))

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mizzen.graph import plan
+from mizzen.graph.compile import compile_table
+from mizzen.graph.plan import Plan, Route, Server, Table
+from mizzen.kinds.meta import Resource
+from tests.unit.controllers.objects import inference_model, model, workload
+
+
+def compiled(*resources: Resource) -> Table:
+    def of(kind: str) -> list[Resource]:
+        return [resource for resource in resources if resource.kind == kind]
+
+    return compile_table(of("Model"), of("InferenceModel"), of("Workload"), 7)
+
+
+def route(table: Table, name: str, namespace: str = "default") -> Route:
+    [found] = [entry for entry in table.routes if (entry.namespace, entry.name) == (namespace, name)]
+    return found
+
+
+def servers(table: Table, name: str) -> tuple[str, ...]:
+    return route(table, name).plan.servers
+
+
+def test_a_served_version_answers_to_its_own_name_and_to_the_model() -> None:
+    table = compiled(model(current="1"), inference_model("iris-1", serving="1"), workload("iris-1.1", "ready", "ready"))
+    mine = Plan(servers=("default/iris-1",))
+    assert table == Table(
+        serial=7,
+        servers=(
+            Server(
+                id="default/iris-1",
+                model="iris",
+                version="1",
+                addresses=("unix:/iris-1.1.0", "unix:/iris-1.1.1"),
+            ),
+        ),
+        routes=(
+            Route(namespace="default", name="iris", version="1", plan=mine, versions={"1": mine}),
+            Route(namespace="default", name="iris-1", version="1", plan=mine, versions={"1": mine}),
+        ),
+    )
+
+
+def test_settings_of_a_server() -> None:
+    resource = inference_model("a", serving="1", timeoutMs=5, idempotent=False, batching={"batchSize": 3})
+    [server] = compiled(resource, workload("a.1", "ready")).servers
+    assert (server.timeout_ms, server.idempotent, server.batch_size) == (5, False, 3)
+
+
+def test_a_replica_that_comes_back_keeps_its_address() -> None:
+    states = ("ready", "waiting", "failed", "starting", "stopping")
+    [server] = compiled(inference_model("a", serving="1"), workload("a.1", *states)).servers
+    assert server.addresses == ("unix:/a.1.0", "unix:/a.1.1", "unix:/a.1.3")
+
+
+def test_a_model_asks_all_servers_of_its_current_version_and_knows_the_others() -> None:
+    table = compiled(
+        model(current="2"),
+        inference_model("b", "2", serving="2"), workload("b.2", "ready"),
+        inference_model("a", "2", serving="2"), workload("a.2", "ready"),
+        inference_model("c", "1", serving="1"), workload("c.1", "ready"),
+        inference_model("other", "2", serving="2", model_name="rose"), workload("other.2", "ready"),
+    )  # fmt: skip
+    iris = route(table, "iris")
+    assert iris.version == "2"
+    assert iris.plan == Plan(servers=("default/a", "default/b"))
+    assert iris.versions == {"1": Plan(servers=("default/c",)), "2": iris.plan}
+
+
+def test_during_a_switch_the_version_that_answers_is_routed() -> None:
+    table = compiled(inference_model("a", "2", serving="1"), workload("a.1", "ready"), workload("a.2", "starting"))
+    [server] = table.servers
+    assert (server.version, server.addresses) == ("1", ("unix:/a.1.0",))
+    assert route(table, "a").version == "1"
+
+
+def test_a_name_without_anybody_behind_it_has_an_empty_plan() -> None:
+    table = compiled(
+        model(current="3"),
+        inference_model("starting", "1"), workload("starting.1", "starting"),
+        inference_model("lost", serving="1"),
+        inference_model("scaled-down", serving="1", replicas=0), workload("scaled-down.1"),
+    )  # fmt: skip
+    assert {entry.name: entry.plan.servers for entry in table.routes} == {
+        "iris": (), "starting": (), "lost": (), "scaled-down": (),
+    }  # fmt: skip
+    assert route(table, "starting").version == "1"
+    assert all(not entry.versions for entry in table.routes)
+
+
+def test_a_server_without_replicas_is_passed_over_while_another_has_some() -> None:
+    table = compiled(
+        model(current="1"),
+        inference_model("a", serving="1", replicas=0), workload("a.1"),
+        inference_model("b", serving="1"), workload("b.1", "ready"),
+    )  # fmt: skip
+    assert servers(table, "iris") == ("default/b",)
+
+
+def test_who_wins_a_name() -> None:
+    served = (model(current="1"), inference_model("iris-1", serving="1"), workload("iris-1.1", "ready"))
+    assert servers(compiled(*served, inference_model("iris", "2")), "iris") == ("default/iris-1",)
+    winner = (inference_model("iris", "2", serving="2"), workload("iris.2", "ready"))
+    assert servers(compiled(*served, *winner), "iris") == ("default/iris",)
+
+
+def test_what_is_going_or_broken_is_left_out_alone() -> None:
+    table = compiled(
+        model(current="1", deleting=True),
+        inference_model("going", serving="1", deleting=True), workload("going.1", "ready"),
+        inference_model("broken", serving="1", replicas="many"), workload("broken.1", "ready"),
+        inference_model("fine", serving="1"), workload("fine.1", "ready"),
+    )  # fmt: skip
+    assert [entry.name for entry in table.routes] == ["fine"]
+    assert [server.id for server in table.servers] == ["default/fine"]
+
+
+def test_namespaces_do_not_mix() -> None:
+    def elsewhere(resource: Resource) -> Resource:
+        return replace(resource, meta=replace(resource.meta, namespace="team"))
+
+    served = (inference_model("a", serving="1"), workload("a.1", "ready"))
+    table = compiled(*served, *map(elsewhere, served), elsewhere(model(current="1")))
+    assert route(table, "iris", "team").plan == Plan(servers=("team/a",))
+    assert [server.id for server in table.servers] == ["default/a", "team/a"]
+
+
+VERSIONS = st.sampled_from(("1", "2", "beta"))
+NAMES = st.sampled_from(("iris", "a", "b"))
+STATES = st.sampled_from(("ready", "starting", "waiting", "failed", "stopping"))
+RESOURCES = st.one_of(
+    st.builds(lambda current: model(current=current), st.none() | VERSIONS),
+    st.builds(
+        lambda name, target, serving: inference_model(name, target, serving=serving),
+        NAMES,
+        VERSIONS,
+        st.none() | VERSIONS,
+    ),
+    st.builds(
+        lambda name, version, states: workload(f"{name}.{version}", *states),
+        NAMES,
+        VERSIONS,
+        st.lists(STATES, max_size=2),
+    ),
+)
+
+
+@given(st.lists(RESOURCES, unique_by=lambda resource: resource.ref))
+def test_any_state_gives_a_sound_table(resources: list[Resource]) -> None:
+    table = compiled(*resources)
+    assert plan.decode(plan.encode(table)) == table
+    known = {server.id: server for server in table.servers}
+    assert len(known) == len(table.servers)
+    assert len({(entry.namespace, entry.name) for entry in table.routes}) == len(table.routes)
+    for entry in table.routes:
+        assert entry.versions.get(entry.version, Plan(servers=())) == entry.plan
+        for version, compiled_plan in entry.versions.items():
+            assert compiled_plan.servers
+            for server in map(known.__getitem__, compiled_plan.servers):
+                assert server.version == version
+                assert server.addresses
+    assert compiled(*reversed(resources)) == table

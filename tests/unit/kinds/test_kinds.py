@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mizzen.errors import Fault, Invalid, NotFound
+from mizzen.kinds import catalog
+from mizzen.kinds.meta import Condition, Meta, OwnerReference, Resource, format_time, merge_conditions, parse_time
+from mizzen.kinds.model import normal_version
+from mizzen.kinds.serving import InferenceModelSpec
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+
+
+def test_resource_survives_the_wire() -> None:
+    resource = Resource(
+        "Model",
+        Meta(
+            "iris", namespace="team", uid="u", resource_version="7", generation=2, created=NOW, deleted=NOW,
+            labels={"a": "b"}, annotations={"c": "d"}, owners=(OwnerReference("Model", "x", "y"),), finalizers=("f",),
+        ),
+        {"framework": "sklearn"},
+        {"highestVersion": 3},
+    )  # fmt: skip
+    assert Resource.from_wire(resource.wire()) == resource
+
+
+@given(st.datetimes(timezones=st.just(UTC)))
+def test_times_survive_the_wire(time: datetime) -> None:
+    assert parse_time(format_time(time)) == time
+
+
+@pytest.mark.parametrize(
+    ("given_", "normal"), [("7", "7"), ("v7", "7"), ("007", "7"), (7, "7"), ("1.0.2", "1.0.2"), ("beta", "beta")]
+)
+def test_versions_that_mean_the_same_are_the_same(given_: str | int, normal: str) -> None:
+    assert normal_version(given_) == normal
+
+
+@pytest.mark.parametrize("text", ["", "0", "v0", "auto", "latest", "current", "A", "a/b", "a:b", "-a", "a" * 64, "a b"])
+def test_what_is_no_version(text: str) -> None:
+    with pytest.raises(ValueError, match=r"version"):
+        normal_version(text)
+
+
+def test_every_fault_at_once_with_its_path() -> None:
+    kind = catalog.find("inferencemodel")
+    faults = kind.faults("Not A Name", {"replicas": -1, "nonsense": 1, "batching": {"batchSize": "x"}})
+    assert {fault.path for fault in faults} == {
+        "metadata.name", "spec.modelName", "spec.targetVersion", "spec.replicas", "spec", "spec.batching.batchSize",
+    }  # fmt: skip
+
+
+def test_stored_specs_are_read_leniently_but_still_validated() -> None:
+    meta = Meta("iris-1")
+    future = Resource("InferenceModel", meta, {"modelName": "iris", "targetVersion": "v1", "fromTheFuture": True})
+    assert InferenceModelSpec.of(future).target_version == "1"
+    with pytest.raises(Invalid) as caught:
+        InferenceModelSpec.of(replace(future, spec={"modelName": "iris"}))
+    assert caught.value.faults == (Fault("spec.targetVersion", "required"),)
+
+
+def test_version_objects_are_named_after_model_and_version() -> None:
+    kind = catalog.find("mv")
+    digest = "sha256:" + "0" * 64
+    spec = {
+        "modelName": "iris", "version": "v3", "framework": "sklearn",
+        "artifacts": [{"path": "model.joblib", "digest": digest, "size": 1}],
+    }  # fmt: skip
+    assert kind.faults("iris.3", spec) == ()
+    (fault,) = kind.faults("iris-3", spec)
+    assert "iris.3" in fault.message
+
+
+def test_kinds_are_found_by_any_name_and_unknown_ones_suggest() -> None:
+    for word in ("Model", "model", "models", "mz"):
+        assert catalog.find(word).name == "Model"
+    with pytest.raises(NotFound) as caught:
+        catalog.find("infernecemodel")
+    assert "inferencemodel" in caught.value.hint
+
+
+def test_transition_time_moves_only_with_the_status() -> None:
+    def ready(status: str, reason: str) -> Condition:
+        return Condition.model_validate({"type": "Ready", "status": status, "reason": reason})
+
+    first = merge_conditions((), (ready("False", "Starting"),), generation=1, now=NOW)
+    same = merge_conditions(first, (ready("False", "CrashLoop"),), generation=2, now=NOW + timedelta(seconds=5))
+    moved = merge_conditions(same, (ready("True", "Serving"),), generation=2, now=NOW + timedelta(seconds=9))
+    assert same[0].last_transition_time == first[0].last_transition_time
+    assert (same[0].reason, same[0].observed_generation) == ("CrashLoop", 2)
+    assert moved[0].last_transition_time == format_time(NOW + timedelta(seconds=9))

@@ -1,0 +1,163 @@
+"""A Store in memory, for tests in virtual time. `test_apply.py` runs over it and over the real one alike."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from mizzen.errors import AlreadyExists, Conflict, Expired, NotFound
+from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.stores.store import Event, Listing, Revision, Where
+
+TIME = datetime(2026, 1, 1, tzinfo=UTC)
+EVERYTHING = Where()
+
+
+class MemoryStore:
+    def __init__(self) -> None:
+        self.objects: dict[Ref, Resource] = {}
+        self.events: list[Event] = []
+        self.revisions: list[Revision] = []
+        self.horizon = 0
+        """Watches from before this version are Expired."""
+        self._ids = 0
+        self._news = asyncio.Event()
+
+    @property
+    def version(self) -> int:
+        return len(self.events)
+
+    def expire(self) -> None:
+        """End every watch as if it had fallen behind."""
+        self.horizon = self.version + 1
+        self._wake()
+
+    async def get(self, ref: Ref) -> Resource:
+        await asyncio.sleep(0)
+        return self._stored(ref)
+
+    async def list(
+        self, kind: str, where: Where = EVERYTHING, *, limit: int | None = None, after: str | None = None
+    ) -> Listing:
+        assert limit is None
+        assert after is None
+        await asyncio.sleep(0)
+        items = [
+            item
+            for ref, item in sorted(self.objects.items())
+            if ref.kind == kind
+            and where.namespace in (None, ref.namespace)
+            and (where.owner is None or where.owner in {owner.uid for owner in item.meta.owners})
+        ]
+        self.horizon = min(self.horizon, self.version)
+        return Listing(tuple(items), str(self.version))
+
+    async def create(self, new: Resource, by: str) -> Resource:
+        await asyncio.sleep(0)
+        if new.ref in self.objects:
+            raise AlreadyExists(f"{new.ref} exists")
+        self._ids += 1
+        meta = replace(new.meta, uid=f"uid-{self._ids}", generation=1, created=TIME)
+        return self._write("ADDED", replace(new, meta=meta, status={}))
+
+    async def update(self, new: Resource, by: str) -> Resource:
+        await asyncio.sleep(0)
+        old = self._unmoved(new)
+        generation = old.meta.generation + (_plain(old.spec) != _plain(new.spec))
+        meta = replace(
+            old.meta, labels=new.meta.labels, annotations=new.meta.annotations, finalizers=new.meta.finalizers
+        )
+        if old.deleting and not meta.finalizers:
+            return self._remove(old)
+        return self._write("MODIFIED", replace(new, meta=replace(meta, generation=generation), status=old.status))
+
+    async def update_status(self, new: Resource, by: str, *, decision: str | None = None) -> Resource:
+        await asyncio.sleep(0)
+        old = self._unmoved(new)
+        if decision:
+            self.revisions.append(
+                Revision(old.ref, old.meta.uid, len(self.revisions) + 1, decision, by, TIME, old.status, new.status)
+            )
+        return self._write("MODIFIED", replace(old, status=new.status))
+
+    async def delete(self, ref: Ref, by: str, *, uid: str | None = None) -> Resource | None:
+        await asyncio.sleep(0)
+        old = self._stored(ref)
+        if uid not in (None, old.meta.uid):
+            raise Conflict(f"{ref} is another object")
+        if not old.meta.finalizers:
+            self._remove(old)
+            return None
+        return old if old.deleting else self._write("MODIFIED", replace(old, meta=replace(old.meta, deleted=TIME)))
+
+    async def watch(self, kind: str | None, since: str) -> AsyncIterator[Event]:
+        place = int(since)
+        while True:
+            if place < self.horizon:
+                raise Expired("too old")
+            while place < self.version:
+                event = self.events[place]
+                place += 1
+                if kind in (None, event.resource.kind):
+                    yield event
+            await self._news.wait()
+
+    async def history(self, ref: Ref) -> tuple[Revision, ...]:
+        return tuple(revision for revision in self.revisions if revision.ref == ref)
+
+    async def close(self) -> None: ...
+
+    def _stored(self, ref: Ref) -> Resource:
+        if ref not in self.objects:
+            raise NotFound(f"no {ref}")
+        return self.objects[ref]
+
+    def _unmoved(self, new: Resource) -> Resource:
+        old = self._stored(new.ref)
+        if new.meta.resource_version not in ("", old.meta.resource_version):
+            raise Conflict(f"{new.ref} changed")
+        return old
+
+    def _write(self, type_: str, new: Resource) -> Resource:
+        old = self.objects.get(new.ref)
+        if old is not None and _same(old, new):
+            return old
+        stored = _at(new, self.version + 1)
+        self.objects[new.ref] = stored
+        self.events.append(Event("ADDED" if type_ == "ADDED" else "MODIFIED", stored))
+        self._wake()
+        return stored
+
+    def _remove(self, old: Resource) -> Resource:
+        del self.objects[old.ref]
+        last = _at(old, self.version + 1)
+        self.events.append(Event("DELETED", last))
+        self._wake()
+        return last
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+def _at(resource: Resource, version: int) -> Resource:
+    """As it would be read back: through JSON, so that tuples and other shapes that JSON lacks are found out."""
+    wire = json.loads(json.dumps(replace(resource, meta=_versioned(resource.meta, version)).wire()))
+    return Resource.from_wire(wire)
+
+
+def _versioned(meta: Meta, version: int) -> Meta:
+    return replace(meta, resource_version=str(version))
+
+
+def _same(old: Resource, new: Resource) -> bool:
+    return _plain(replace(new, meta=replace(new.meta, resource_version=old.meta.resource_version)).wire()) == _plain(
+        old.wire()
+    )
+
+
+def _plain(data: object) -> str:
+    return json.dumps(data, sort_keys=True, default=dict)

@@ -1,0 +1,253 @@
+"""The client against the real control API, and a small server in the place of the inference API."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mizzen import errors
+from mizzen.kinds.meta import Condition, Ref
+from mizzen.kinds.serving import InferenceModelStatus
+from mizzen.sdk.client import AsyncPlane
+from mizzen.sdk.locate import Place
+from tests.support.answers import Answers, answering
+from tests.unit.server.harness import TOKEN, Harness, serving
+
+METADATA = {
+    "name": "iris", "versions": ["1"], "platform": "sklearn",
+    "inputs": [{"name": "input", "datatype": "FP64", "shape": [-1, 4]}], "outputs": [],
+}  # fmt: skip
+OUTPUT = {"name": "predict", "datatype": "INT64", "shape": [1], "data": [0]}
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Iterator[Harness]:
+    with serving(tmp_path) as harness:
+        yield harness
+
+
+@pytest.fixture
+def inference() -> Iterator[Answers]:
+    with answering() as answers:
+        answers.give["GET", "/v2/models/iris"] = (200, METADATA)
+        yield answers
+
+
+def on(control: str, inference: str | None, work: Callable[[AsyncPlane], Awaitable[Any]]) -> Any:
+    async def session() -> Any:
+        async with AsyncPlane(Place(control, inference, TOKEN)) as plane:
+            return await work(plane)
+
+    return asyncio.run(session())
+
+
+class Controllers(threading.Thread):
+    """Does what controllers and gateway would, once a server is asked for."""
+
+    def __init__(self, control: Harness, inference: Answers, *conditions: Condition) -> None:
+        super().__init__()
+        self._control = control
+        self._inference = inference
+        self._conditions = conditions
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            listing = self._control.run(self._control.store.list("InferenceModel"))
+            if listing.items:
+                break
+        server = listing.items[0]
+        version = server.spec["targetVersion"]
+        if self._conditions:
+            status = InferenceModelStatus(conditions=self._conditions, url=None, serving_version=None)
+            self._control.run(self._control.store.update_status(server.with_status(status), "system"))
+            return
+        self._control.make_ready(server.meta.name, version)
+        names = (server.spec["modelName"], server.meta.name)
+        models = [{"name": name, "version": version, "ready": True} for name in names]
+        self._inference.give["GET", "/v2/models"] = (200, {"models": models})
+
+
+def test_deploy_registers_serves_waits_and_promotes(control: Harness, inference: Answers) -> None:
+    path = control.file("model.joblib")
+    steps: list[str] = []
+    controllers = Controllers(control, inference)
+    done = on(control.url, inference.url, lambda plane: plane.deploy("iris", path, progress=steps.append))
+    controllers.join()
+    assert (done.model, done.version, done.server) == ("iris", "1", "iris-1")
+    assert done.url == f"{inference.url}/v2/models/iris"
+    assert steps == ["registered version 1", "starting", "ready", "current"]
+
+    async def look(plane: AsyncPlane) -> Any:
+        model = await plane.get("models", "iris")
+        return model["status"]["current"]["version"], await plane.versions("iris"), await plane.history("iris")
+
+    current, versions, history = on(control.url, inference.url, look)
+    assert current == "1"
+    assert [item["spec"]["version"] for item in versions] == ["1"]
+    assert "promoted" in [entry["action"] for entry in history]
+
+
+def test_deploy_without_waiting_returns_at_once_and_promotes_nothing(control: Harness, inference: Answers) -> None:
+    path = control.file("model.joblib")
+    done = on(control.url, inference.url, lambda plane: plane.deploy("iris", path, wait=False))
+    assert done.server == "iris-1"
+    model = on(control.url, inference.url, lambda plane: plane.get("models", "iris"))
+    assert "current" not in model["status"]
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        (Condition(type="Ready", status="False", reason="LoadFailed", message="no weights"),),
+        (Condition(type="Ready", status="False", reason="CrashLoop", message="no weights"),),
+        (Condition(type="Accepted", status="False", reason="VersionNotFound", message="no weights"),),
+    ],
+)
+def test_a_model_that_cannot_be_served_leaves_only_its_version(
+    control: Harness, inference: Answers, conditions: tuple[Condition, ...]
+) -> None:
+    path = control.file("model.joblib")
+    controllers = Controllers(control, inference, *conditions)
+    with pytest.raises(errors.ModelFailed, match="no weights") as caught:
+        on(control.url, inference.url, lambda plane: plane.deploy("iris", path))
+    controllers.join()
+    assert conditions[0].reason in caught.value.message
+    assert "iris version 1" in caught.value.hint
+    assert control.run(control.store.get(Ref("InferenceModel", "iris-1"))).deleting
+    control.run(control.store.get(Ref("ModelVersion", "iris.1")))
+
+
+def test_a_model_that_takes_too_long_is_left_starting(control: Harness, inference: Answers) -> None:
+    path = control.file("model.joblib")
+    with pytest.raises(errors.DeadlineExceeded, match="iris-1 was not ready") as caught:
+        on(control.url, inference.url, lambda plane: plane.deploy("iris", path, timeout=0.2))
+    assert "mizzen logs iris-1" in caught.value.hint
+    assert not control.run(control.store.get(Ref("InferenceModel", "iris-1"))).deleting
+
+
+def test_undeploy_waits_until_the_server_is_gone(control: Harness, inference: Answers) -> None:
+    path = control.file("model.joblib")
+
+    async def work(plane: AsyncPlane) -> list[str]:
+        await plane.deploy("iris", path, wait=False)
+        ending = asyncio.create_task(plane.undeploy("iris", "v1"))
+        ref = Ref("InferenceModel", "iris-1")
+        while not (await asyncio.to_thread(control.run, control.store.get(ref))).deleting:
+            assert not ending.done()
+        await asyncio.to_thread(control.release, ref)
+        return await ending
+
+    assert on(control.url, inference.url, work) == ["iris-1"]
+    with pytest.raises(errors.NotFound, match="model 'iris' is not served"):
+        on(control.url, inference.url, lambda plane: plane.undeploy("iris"))
+    with pytest.raises(errors.NotFound, match="nobody"):
+        on(control.url, inference.url, lambda plane: plane.undeploy("nobody"))
+
+
+def test_watch_tells_what_is_there_and_what_comes(control: Harness, inference: Answers) -> None:
+    async def work(plane: AsyncPlane) -> list[tuple[str, str]]:
+        await plane.request("POST", "/model", body={"name": "one"})
+        seen = []
+        async for event in plane.watch("models"):
+            seen.append((event["type"], event["object"]["metadata"]["name"]))
+            if len(seen) == 1:
+                await plane.request("POST", "/model", body={"name": "two"})
+            elif len(seen) == 2:
+                await plane.delete("models", "one")
+            else:
+                return seen
+        raise AssertionError("a watch does not end")
+
+    assert on(control.url, inference.url, work) == [("ADDED", "one"), ("ADDED", "two"), ("DELETED", "one")]
+
+
+def test_watch_from_too_long_ago_has_expired(tmp_path: Path) -> None:
+    with serving(tmp_path, keep_events=1) as control:
+
+        async def work(plane: AsyncPlane) -> None:
+            for name in ("one", "two", "three", "four"):
+                await plane.request("POST", "/model", body={"name": name})
+            async for _ in plane.watch("models", since="1"):
+                pass
+
+        with pytest.raises(errors.Expired):
+            on(control.url, None, work)
+
+
+def test_logs_come_as_text(control: Harness, inference: Answers) -> None:
+    path = control.file("model.joblib")
+
+    async def work(plane: AsyncPlane) -> str:
+        await plane.deploy("iris", path, wait=False)
+        return "".join([piece async for piece in plane.logs("iris-1", tail=2)])
+
+    assert isinstance(on(control.url, inference.url, work), str)
+    with pytest.raises(errors.NotFound):
+        on(control.url, inference.url, lambda plane: _all(plane.logs("nobody-1")))
+
+
+async def _all(pieces: Any) -> list[Any]:
+    return [piece async for piece in pieces]
+
+
+def test_the_control_api_tells_where_the_inference_api_is(control: Harness) -> None:
+    assert on(control.url, None, lambda plane: plane.inference_url("iris")) == "http://127.0.0.1:1/v2/models/iris"
+
+
+def test_predict_asks_for_the_signature_once(control: Harness, inference: Answers) -> None:
+    inference.give["POST", "/v2/models/iris/infer"] = (
+        200, {"model_name": "iris", "model_version": "1", "id": "mine", "outputs": [OUTPUT]},
+    )  # fmt: skip
+
+    async def work(plane: AsyncPlane) -> Any:
+        await plane.predict("iris", [[5, 3, 1, 0]])
+        return await plane.predict("iris", [[5, 3, 1, 0]], outputs=["predict"], id="mine", timeout_ms=20)
+
+    prediction = on(control.url, inference.url, work)
+    assert (prediction.array.tolist(), prediction.model_version, prediction.id) == ([0], "1", "mine")
+    assert [asked.method for asked in inference.asked] == ["GET", "POST", "POST"]
+    assert inference.asked[-1].body == {
+        "inputs": [{"name": "input", "datatype": "FP64", "shape": [1, 4], "data": [5.0, 3.0, 1.0, 0.0]}],
+        "outputs": [{"name": "predict"}], "id": "mine", "parameters": {"timeout": 20_000},
+    }  # fmt: skip
+
+
+def test_predict_learns_the_signature_of_a_new_version(control: Harness, inference: Answers) -> None:
+    def infer(asked: Any) -> tuple[int, Any]:
+        known = inference.give["GET", "/v2/models/iris"][1]["inputs"][0]["name"]
+        fits = asked.body["inputs"][0]["name"] == known
+        return (200, {"outputs": [OUTPUT]}) if fits else (400, {"error": "no such input"})
+
+    inference.give["POST", "/v2/models/iris/infer"] = infer
+
+    async def work(plane: AsyncPlane) -> None:
+        await plane.predict("iris", [[5, 3, 1, 0]])
+        renamed = [{"name": "rows", "datatype": "FP64", "shape": [-1, 4]}]
+        inference.give["GET", "/v2/models/iris"] = (200, METADATA | {"inputs": renamed})
+        await plane.predict("iris", [[5, 3, 1, 0]])
+        inference.give["POST", "/v2/models/iris/infer"] = (400, {"error": "no such input"})
+        with pytest.raises(errors.BadRequest, match="no such input"):
+            await plane.predict("iris", [[5, 3, 1, 0]])
+
+    on(control.url, inference.url, work)
+
+
+def test_a_whole_v2_request_goes_as_it_is(control: Harness, inference: Answers) -> None:
+    inference.give["POST", "/v2/models/iris/infer"] = (200, {"outputs": [OUTPUT]})
+    body = {"inputs": [{"name": "any", "datatype": "INT64", "shape": [1], "data": [1]}], "parameters": {"a": 1}}
+    answer = on(control.url, inference.url, lambda plane: plane.infer("iris", body, timeout_ms=5))
+    assert answer == {"outputs": [OUTPUT]}
+    (asked,) = inference.asked
+    assert asked.body == body | {"parameters": {"a": 1, "timeout": 5000}}
+
+
+def test_an_unknown_model_is_not_found(control: Harness, inference: Answers) -> None:
+    inference.give["GET", "/v2/models/nobody"] = (404, {"error": "no model 'nobody'"})
+    with pytest.raises(errors.NotFound, match="nobody"):
+        on(control.url, inference.url, lambda plane: plane.predict("nobody", [[1]]))

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mizzen.errors import BadRequest, Forbidden, Unavailable
+from mizzen.sdk import locate
+from mizzen.supervisor.home import Home
+from mizzen.supervisor.launch import launch
+from mizzen.supervisor.protocol import Listener
+from tests.support.supervised import Supervised, supervised
+
+LISTENERS = (Listener("control", "127.0.0.1", 0), Listener("inference", "127.0.0.1", 0))
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[Supervised]:
+    with supervised(tmp_path / "data") as running:
+        running.start(listeners=LISTENERS)
+        (tmp_path / "data" / "admin-token").write_text("secret\n")
+        yield running
+
+
+def test_what_is_given_wins_over_the_environment(plane: Supervised) -> None:
+    data_dir = plane.home.data_dir
+    environ = {"MIZZEN_URL": "http://elsewhere:1", "MIZZEN_TOKEN": "theirs", "MIZZEN_DATA_DIR": "/nowhere"}
+    assert locate.find("http://here:2/", "mine", environ=environ).control_url == "http://here:2"
+    assert locate.find("http://here:2", environ=environ).token == "theirs"
+    assert locate.find(environ=environ).control_url == "http://elsewhere:1"
+    assert locate.find(data_dir=data_dir, environ=environ).data_dir == data_dir
+
+
+def test_the_data_dir_gives_both_addresses_and_the_token(plane: Supervised) -> None:
+    place = locate.find(environ={"MIZZEN_DATA_DIR": str(plane.home.data_dir)})
+    listeners = json.loads(plane.home.info.read_text())["listeners"]
+    assert place.control_url == f"http://127.0.0.1:{listeners['control']['port']}"
+    assert place.inference_url == f"http://127.0.0.1:{listeners['inference']['port']}"
+    assert place.token == "secret"
+
+
+def test_no_plane_says_how_to_start_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Unavailable, match=r"no plane runs in \.mizzen") as caught:
+        locate.find(environ={})
+    assert caught.value.hint == "start one with 'mizzen up'"
+    with pytest.raises(Unavailable) as caught:
+        locate.find(data_dir="other", environ={})
+    assert caught.value.hint == "start one with 'mizzen up --data-dir other'"
+    assert list(tmp_path.iterdir()) == [], "looking leaves no trace"
+
+
+def test_the_word_of_a_dead_supervisor_is_not_taken(plane: Supervised) -> None:
+    plane.kill()
+    with pytest.raises(Unavailable, match="no plane runs"):
+        locate.in_data_dir(plane.home.data_dir)
+    assert plane.home.info.exists()
+
+
+def test_a_revived_supervisor_is_waited_for(tmp_path: Path) -> None:
+    with supervised(tmp_path / "data") as running:
+        running.start(running.spec("survivor"), listeners=LISTENERS)
+        running.running("survivor")
+        info = json.loads(running.home.info.read_text())
+        running.kill()
+        revival = threading.Timer(0.3, lambda: launch(running.home, python=sys.executable))
+        revival.start()
+        try:
+            assert locate.running(tmp_path / "data")
+        finally:
+            revival.join()
+        assert running.note() != info["pid"]
+
+
+def test_addresses_that_are_none_are_refused() -> None:
+    with pytest.raises(BadRequest, match="no address"):
+        locate.find("127.0.0.1:8470", environ={})
+
+
+def test_a_token_of_somebody_else(plane: Supervised) -> None:
+    token = plane.home.data_dir / "admin-token"
+    if os.geteuid() == 0:
+        token.unlink()
+        assert locate.in_data_dir(plane.home.data_dir).token is None
+        return
+    token.chmod(0)
+    with pytest.raises(Forbidden, match="not readable"):
+        locate.in_data_dir(plane.home.data_dir)
+
+
+def test_home_is_only_computed(tmp_path: Path) -> None:
+    assert not locate.running(tmp_path / "none")
+    assert not Home.of(tmp_path / "none").data_dir.exists()

@@ -1,0 +1,145 @@
+"""The real app over a real store and real blobs, on a free loopback port, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+import uvicorn
+from starlette.applications import Starlette
+
+from mizzen.blobs.files import FileBlobs
+from mizzen.kinds.meta import Condition, Ref, Resource, format_time
+from mizzen.kinds.serving import InferenceModelStatus
+from mizzen.server.app import create_app
+from mizzen.stores.sqlite import SqliteStore
+
+TOKEN = "a-token-for-tests-only"
+INFERENCE = "http://127.0.0.1:1"
+ROOT = "/apis/mizzen.dev/v1alpha1"
+HERE = f"{ROOT}/namespaces/default"
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Harness:
+    """A running control API. `store` lives in the server's loop: use it through `run`."""
+
+    url: str
+    store: SqliteStore
+    app: Starlette
+    folder: Path
+    loop: asyncio.AbstractEventLoop
+    clients: list[httpx2.Client] = field(default_factory=list)
+    not_ready: bool = False
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+
+    def client(self, token: str | None = TOKEN, **headers: str) -> httpx2.Client:
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        client = httpx2.Client(base_url=self.url, headers=headers, timeout=30, trust_env=False)
+        self.clients.append(client)
+        return client
+
+    def file(self, name: str, content: str = "content") -> str:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        return str(path)
+
+    def make_ready(self, server: str, version: str, namespace: str = "default") -> None:
+        """What controllers would report once the server answers."""
+        condition = Condition(
+            type="Ready", status="True", reason="Serving", last_transition_time=format_time(datetime.now(UTC))
+        )
+        status = InferenceModelStatus(
+            conditions=(condition,), serving_version=version, url=f"{INFERENCE}/v2/models/{server}", ready_replicas=1
+        )
+
+        async def write() -> None:
+            resource = await self.store.get(Ref("InferenceModel", server, namespace))
+            await self.store.update_status(resource.with_status(status), "system")
+
+        self.run(write())
+
+    def release(self, ref: Ref) -> None:
+        """What controllers do when nothing is left of an object."""
+
+        async def write() -> None:
+            resource = await self.store.get(ref)
+            await self.store.update(replace(resource, meta=replace(resource.meta, finalizers=())), "system")
+
+        self.run(write())
+
+
+async def fake_logs(workload: Resource, *, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
+    for number in range(3 if tail is None else tail):
+        yield f"{workload.meta.name} line {number}\n".encode()
+    if follow:
+        await asyncio.Event().wait()
+
+
+@contextmanager
+def serving(
+    folder: Path, *, loopback: bool = True, keep_events: int = 10_000, change: Callable[[Starlette], None] | None = None
+) -> Iterator[Harness]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    started: list[Harness] = []
+    ready = threading.Event()
+    stop: list[uvicorn.Server] = []
+
+    async def main() -> None:
+        store = await SqliteStore.open(
+            folder / "mizzen.db",
+            clock=lambda: datetime.now(UTC),
+            new_id=lambda: uuid.uuid4().hex,
+            keep_events=keep_events,
+        )
+        app = create_app(
+            store=store,
+            blobs=FileBlobs(folder / "blobs"),
+            admin_token=TOKEN,
+            inference_url=INFERENCE,
+            logs=fake_logs,
+            ready=lambda: not started[0].not_ready,
+            loopback=loopback,
+            now=lambda: datetime.now(UTC),
+        )
+        if change is not None:
+            change(app)
+        port = listener.getsockname()[1]
+        started.append(Harness(f"http://127.0.0.1:{port}", store, app, folder, asyncio.get_running_loop()))
+        server = uvicorn.Server(
+            uvicorn.Config(app, lifespan="on", log_config=None, ws="none", timeout_graceful_shutdown=5)
+        )
+        stop.append(server)
+        ready.set()
+        try:
+            await server.serve([listener])
+        finally:
+            await store.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    thread.start()
+    assert ready.wait(20)
+    try:
+        yield started[0]
+    finally:
+        for client in started[0].clients:
+            client.close()
+        stop[0].should_exit = True
+        thread.join(20)
+        listener.close()
+        assert not thread.is_alive()

@@ -1,0 +1,242 @@
+"""The /model API: models, their current version and their history."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime
+
+import httpx2
+import pytest
+
+from mizzen.kinds.meta import Ref
+from mizzen.server import removal
+from tests.unit.server.harness import HERE, INFERENCE, Harness
+from tests.unit.server.test_admission import causes
+
+
+def deploy(
+    plane: Harness, admin: httpx2.Client, name: str = "iris", content: str = "one", *, ready: bool = True
+) -> str:
+    """A model with one more version, served. The id of its server."""
+    admin.post("/model", json={"name": name})
+    path = plane.file("model.joblib", content)
+    version = admin.post(f"/model/{name}/version", json={"path": path}).json()["version"]
+    server = str(admin.post(f"/model/{name}/serve/{version}").json()["id"])
+    if ready:
+        plane.make_ready(server, version)
+    return server
+
+
+def test_create_describe_list_delete(admin: httpx2.Client) -> None:
+    body = {"name": "iris", "framework": "sklearn", "labels": {"team": "a"}, "annotations": {"note": "x y"}}
+    created = admin.post("/model", json=body)
+    assert created.status_code == 201
+    assert created.headers["location"] == "/model/iris"
+    found = created.json()
+    assert (found["name"], found["framework"], found["labels"]) == ("iris", "sklearn", {"team": "a"})
+    assert created.json()["annotations"] == {"note": "x y", "mizzen.dev/actor": "admin"}
+    assert created.json()["status"]["conditions"] == []
+
+    found = admin.get("/model/iris").json()
+    assert (found["current"], found["versions"], found["servers"]) == (None, [], [])
+    assert found["lastChanged"]["actor"] == "admin"
+    assert datetime.fromisoformat(found["lastChanged"]["time"]).tzinfo is not None
+
+    assert [item["name"] for item in admin.get("/model").json()["items"]] == ["iris"]
+    assert admin.delete("/model/iris").json() == {"name": "iris", "deleted": True}
+    assert admin.get("/model/iris").status_code == 404
+    assert admin.delete("/model/iris").status_code == 404
+
+
+def test_a_name_is_taken_once(admin: httpx2.Client) -> None:
+    admin.post("/model", json={"name": "iris"})
+    answer = admin.post("/model", json={"name": "iris"})
+    assert (answer.status_code, answer.json()["reason"]) == (409, "AlreadyExists")
+
+
+def test_faults_of_a_model_have_the_paths_of_the_body(admin: httpx2.Client) -> None:
+    sent = {"name": "No_Good", "framework": "sklern", "labels": {"a": 1}, "anotations": {}}
+    found = causes(admin.post("/model", json=sent))
+    assert set(found) == {"name", "framework", "labels.a", ""}
+    assert found[""] == "unknown field 'anotations', did you mean 'annotations'?"
+    assert causes(admin.post("/model", json={})) == {"name": "required"}
+
+
+def test_namespaces_are_apart(admin: httpx2.Client) -> None:
+    assert admin.post("/model?namespace=other", json={"name": "iris"}).status_code == 201
+    assert admin.get("/model").json()["items"] == []
+    assert admin.get("/model/iris").status_code == 404
+    assert admin.get("/model/iris?namespace=other").status_code == 200
+    assert admin.get("/model?namespace=No_Good").status_code == 422
+    assert admin.get("/model?namspace=other").status_code == 400
+
+
+def test_pages_of_models(admin: httpx2.Client) -> None:
+    for name in ("a", "b", "c"):
+        admin.post("/model", json={"name": name, "labels": {"which": name}})
+    first = admin.get("/model?limit=2").json()
+    rest = admin.get("/model", params={"limit": 2, "continue": first["metadata"]["continue"]}).json()
+    assert [item["name"] for item in first["items"] + rest["items"]] == ["a", "b", "c"]
+    assert rest["metadata"]["continue"] == ""
+    assert [item["name"] for item in admin.get("/model?labelSelector=which=b").json()["items"]] == ["b"]
+
+
+def test_a_description_tells_versions_and_servers(plane: Harness, admin: httpx2.Client) -> None:
+    deploy(plane, admin)
+    deploy(plane, admin, content="two", ready=False)
+    found = admin.get("/model/iris").json()
+    assert [version["version"] for version in found["versions"]] == ["1", "2"]
+    assert [(server["id"], server["ready"], server["url"]) for server in found["servers"]] == [
+        ("iris-1", True, f"{INFERENCE}/v2/models/iris-1"),
+        ("iris-2", False, f"{INFERENCE}/v2/models/iris-2"),
+    ]
+    assert found["status"]["highestVersion"] == 2
+
+
+def test_promote_moves_current_and_keeps_the_one_before(plane: Harness, admin: httpx2.Client) -> None:
+    deploy(plane, admin)
+    deploy(plane, admin, content="two")
+    assert admin.post("/model/iris/current", json={"version": "v1"}).json()["current"] == "1"
+    moved = admin.post("/model/iris/current", json={"version": 2}).json()
+    assert (moved["current"], moved["previous"]) == ("2", "1")
+    assert moved["status"]["current"]["actor"] == "admin"
+    assert moved["status"]["highestVersion"] == 2
+    before = admin.get("/model/iris/history").json()
+    assert admin.post("/model/iris/current", json={"version": 2}).status_code == 200
+    assert admin.get("/model/iris/history").json() == before
+
+
+def test_only_what_answers_can_be_promoted(plane: Harness, admin: httpx2.Client) -> None:
+    server = deploy(plane, admin, ready=False)
+    answer = admin.post("/model/iris/current", json={"version": 1})
+    assert (answer.status_code, answer.json()["reason"]) == (409, "Conflict")
+    assert admin.post("/model/iris/current", json={"version": 9}).status_code == 404
+    assert admin.post("/model/none/current", json={"version": 1}).status_code == 404
+    plane.make_ready(server, "1")
+    admin.delete(f"/model/iris/serve/1/{server}")
+    assert admin.post("/model/iris/current", json={"version": 1}).status_code == 409
+    assert admin.get("/model/iris").json()["current"] is None
+
+
+@pytest.mark.parametrize("body", [{}, {"version": True}, {"version": "auto"}, {"version": 0}, {"version": [1]}])
+def test_a_promotion_that_cannot_be_read_is_422(plane: Harness, admin: httpx2.Client, body: dict[str, object]) -> None:
+    admin.post("/model", json={"name": "iris"})
+    assert "version" in causes(admin.post("/model/iris/current", json=body))
+
+
+def test_history_tells_who_did_what_in_order(plane: Harness, admin: httpx2.Client) -> None:
+    deploy(plane, admin)
+    admin.post("/model/iris/current", json={"version": 1})
+    items = admin.get("/model/iris/history").json()["items"]
+    assert [(item["action"], item["object"], item["actor"]) for item in items] == [
+        ("created", "Model/iris", "admin"),
+        ("created", "ModelVersion/iris.1", "admin"),
+        ("created", "InferenceModel/iris-1", "admin"),
+        ("promoted", "Model/iris", "admin"),
+    ]
+    assert [item["time"] for item in items] == sorted(item["time"] for item in items)
+    promoted = items[-1]
+    assert promoted["number"] == 2
+    assert "current" not in promoted["before"]
+    assert promoted["after"]["current"]["version"] == "1"
+    assert admin.get("/model/none/history").status_code == 404
+
+
+def test_history_outlives_the_model(admin: httpx2.Client) -> None:
+    admin.post("/model", json={"name": "iris"})
+    admin.delete("/model/iris")
+    items = admin.get("/model/iris/history").json()["items"]
+    assert [item["action"] for item in items] == ["created", "deleted"]
+
+
+def test_a_served_model_stays_and_says_why(plane: Harness, admin: httpx2.Client) -> None:
+    deploy(plane, admin)
+    answer = admin.delete("/model/iris")
+    assert answer.status_code == 409
+    assert answer.json()["details"]["causes"] == [{"field": "InferenceModel/iris-1", "message": "serves version 1"}]
+    assert "cascade" in answer.json()["details"]["hint"]
+    assert admin.get("/model/iris").json()["versions"]
+
+
+def test_a_model_goes_with_its_versions_and_the_name_is_free_again(plane: Harness, admin: httpx2.Client) -> None:
+    server = deploy(plane, admin)
+    admin.delete(f"/model/iris/serve/1/{server}")
+    plane.release(Ref("InferenceModel", server))
+    assert admin.delete("/model/iris").status_code == 200
+    assert admin.get(f"{HERE}/modelversions").json()["items"] == []
+    assert admin.post("/model", json={"name": "iris"}).status_code == 201
+
+
+def test_a_cascade_is_202_until_all_is_gone(plane: Harness, admin: httpx2.Client) -> None:
+    server = deploy(plane, admin)
+    answer = admin.delete("/model/iris?cascade=true")
+    assert answer.status_code == 202
+    assert answer.json()["deleting"] is True
+    assert admin.get("/model/iris").json()["servers"][0]["deleting"] is True
+    for again in (
+        admin.post("/model/iris/serve/1"),
+        admin.post("/model/iris/version", json={"path": plane.file("m.pkl")}),
+        admin.post("/model/iris/current", json={"version": 1}),
+    ):
+        assert again.status_code == 409
+        assert "being deleted" in again.json()["message"]
+    assert admin.delete("/model/iris").status_code == 202
+    plane.release(Ref("InferenceModel", server))
+    assert admin.delete("/model/iris?cascade=true").status_code == 200
+    assert admin.get("/model/iris").status_code == 404
+    assert admin.get(f"{HERE}/modelversions").json()["items"] == []
+
+
+def test_a_cascade_without_servers_is_done_at_once(admin: httpx2.Client) -> None:
+    admin.post("/model", json={"name": "iris"})
+    assert admin.delete("/model/iris?cascade=true").status_code == 200
+
+
+def test_a_cascade_can_be_waited_for(plane: Harness, admin: httpx2.Client) -> None:
+    server = deploy(plane, admin)
+    answers: list[httpx2.Response] = []
+    other = plane.client()
+    waiting = threading.Thread(target=lambda: answers.append(other.delete("/model/iris?cascade=true&wait=true")))
+    waiting.start()
+    while not admin.get(f"{HERE}/inferencemodels/{server}").json()["metadata"].get("deletionTimestamp"):
+        pass
+    assert not answers
+    plane.release(Ref("InferenceModel", server))
+    waiting.join(20)
+    assert [answer.status_code for answer in answers] == [200]
+    assert admin.get("/model/iris").status_code == 404
+
+
+def test_a_cascade_finishes_without_anybody_asking_and_keeps_its_actor(plane: Harness, admin: httpx2.Client) -> None:
+    server = deploy(plane, admin)
+    assert admin.delete("/model/iris?cascade=true").status_code == 202
+    finisher = plane.loop.create_task  # as assembly does: one root task beside the API
+
+    async def start() -> None:
+        plane.app.state.finisher = finisher(removal.finish_cascades(plane.store))
+
+    async def stop() -> None:
+        plane.app.state.finisher.cancel()
+
+    plane.run(start())
+    try:
+        plane.release(Ref("InferenceModel", server))
+        while admin.get("/model/iris").status_code != 404:
+            assert not plane.app.state.finisher.done()
+    finally:
+        plane.run(stop())
+    deleted = plane.run(plane.store.history(Ref("ModelVersion", "iris.1")))[-1]
+    assert (deleted.action, deleted.actor) == ("deleted", "admin")
+
+
+def test_a_late_step_of_a_cascade_spares_the_next_model_of_that_name(plane: Harness, admin: httpx2.Client) -> None:
+    server = deploy(plane, admin)
+    admin.delete("/model/iris?cascade=true")
+    marked = plane.run(plane.store.get(Ref("Model", "iris")))
+    plane.release(Ref("InferenceModel", server))
+    admin.delete("/model/iris")
+    deploy(plane, admin)
+    plane.run(removal.finish_cascade(plane.store, marked))
+    found = admin.get("/model/iris").json()
+    assert [version["version"] for version in found["versions"]] == ["1"]
+    assert [server["deleting"] for server in found["servers"]] == [False]

@@ -1,0 +1,183 @@
+"""The resource API: every verb, over real HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from mizzen.kinds.meta import Meta, OwnerReference, Ref, Resource
+from tests.unit.server.harness import HERE, ROOT, Harness
+
+DIGEST = "sha256:" + "0" * 64
+
+
+def model(name: str = "iris", **more: Any) -> dict[str, Any]:
+    metadata = {"name": name, **more.pop("metadata", {})}
+    return {"apiVersion": "mizzen.dev/v1alpha1", "kind": "Model", "metadata": metadata, "spec": {}, **more}
+
+
+def inference_model(name: str = "iris-1", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "mizzen.dev/v1alpha1", "kind": "InferenceModel", "metadata": {"name": name},
+        "spec": {"modelName": "iris", "targetVersion": "1", **spec},
+    }  # fmt: skip
+
+
+def model_version(number: str = "1", **spec: Any) -> dict[str, Any]:
+    artifact = {"path": "m.joblib", "digest": DIGEST, "size": 1}
+    return {
+        "apiVersion": "mizzen.dev/v1alpha1", "kind": "ModelVersion", "metadata": {"name": f"iris.{number}"},
+        "spec": {"modelName": "iris", "version": number, "framework": "sklearn", "artifacts": [artifact], **spec},
+    }  # fmt: skip
+
+
+def test_create_read_list_replace_delete(admin: httpx2.Client) -> None:
+    created = admin.post(f"{HERE}/models", json=model(metadata={"labels": {"team": "a"}}, status={"current": "mine"}))
+    assert created.status_code == 201, created.text
+    assert created.headers["location"] == f"{HERE}/models/iris"
+    stored = created.json()
+    assert stored["metadata"]["annotations"] == {"mizzen.dev/actor": "admin"}
+    assert stored["metadata"]["generation"] == 1
+    assert stored["status"] == {}
+
+    assert admin.get(f"{HERE}/models/iris").json() == stored
+    listing = admin.get(f"{HERE}/models").json()
+    assert (listing["kind"], listing["items"]) == ("ModelList", [stored])
+    assert listing["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+    assert listing["metadata"]["continue"] == ""
+
+    stored["spec"] = {"framework": "sklearn"}
+    replaced = admin.put(f"{HERE}/models/iris", json=stored)
+    assert replaced.status_code == 200, replaced.text
+    assert replaced.json()["metadata"]["generation"] == 2
+
+    deleted = admin.delete(f"{HERE}/models/iris")
+    assert deleted.status_code == 200
+    assert deleted.json()["status"] == "Success"
+    assert admin.get(f"{HERE}/models/iris").status_code == 404
+    assert admin.delete(f"{HERE}/models/iris").status_code == 404
+    assert admin.put(f"{HERE}/models/iris", json=model()).status_code == 404
+
+
+def test_the_stored_spec_is_what_was_written(admin: httpx2.Client) -> None:
+    admin.post(f"{HERE}/inferencemodels", json=inference_model())
+    assert admin.get(f"{HERE}/inferencemodels/iris-1").json()["spec"] == {"modelName": "iris", "targetVersion": "1"}
+
+
+def test_a_duplicate_is_409(admin: httpx2.Client) -> None:
+    admin.post(f"{HERE}/models", json=model())
+    answer = admin.post(f"{HERE}/models", json=model())
+    assert (answer.status_code, answer.json()["reason"]) == (409, "AlreadyExists")
+
+
+def test_a_stale_resource_version_is_409_and_an_absent_one_no_check(admin: httpx2.Client) -> None:
+    stored = admin.post(f"{HERE}/models", json=model()).json()
+    stale = {**stored, "spec": {"framework": "python"}}
+    assert admin.put(f"{HERE}/models/iris", json=model(spec={"framework": "sklearn"})).status_code == 200
+    answer = admin.put(f"{HERE}/models/iris", json=stale)
+    assert (answer.status_code, answer.json()["reason"]) == (409, "Conflict")
+    assert admin.get(f"{HERE}/models/iris").json()["spec"] == {"framework": "sklearn"}
+
+
+def test_sending_the_same_again_changes_nothing(admin: httpx2.Client) -> None:
+    stored = admin.post(f"{HERE}/models", json=model(metadata={"labels": {"a": "b"}})).json()
+    again = admin.put(f"{HERE}/models/iris", json=model(metadata={"labels": {"a": "b"}}))
+    assert again.json() == stored
+
+
+def test_finalizers_hold_an_object_and_cannot_be_written(plane: Harness, admin: httpx2.Client) -> None:
+    stored = admin.post(f"{HERE}/inferencemodels", json=inference_model()).json()
+    assert stored["metadata"]["finalizers"] == ["mizzen.dev/children"]
+    stored["metadata"]["finalizers"] = []
+    assert admin.put(f"{HERE}/inferencemodels/iris-1", json=stored).json()["metadata"]["finalizers"]
+
+    answer = admin.delete(f"{HERE}/inferencemodels/iris-1")
+    assert answer.status_code == 202
+    assert answer.json()["metadata"]["deletionTimestamp"]
+    assert admin.get(f"{HERE}/inferencemodels/iris-1").status_code == 200
+    plane.release(Ref("InferenceModel", "iris-1"))
+    assert admin.get(f"{HERE}/inferencemodels/iris-1").status_code == 404
+
+
+def test_internal_kinds_are_read_only(shared_admin: httpx2.Client) -> None:
+    assert shared_admin.get(f"{HERE}/workloads").json()["items"] == []
+    for answer in (
+        shared_admin.post(f"{HERE}/workloads", json={}),
+        shared_admin.put(f"{HERE}/workloads/x", json={}),
+        shared_admin.delete(f"{HERE}/workloads/x"),
+    ):
+        assert answer.status_code == 403
+        assert "controllers" in answer.json()["message"]
+
+
+def test_immutable_kinds_keep_their_spec_but_not_their_labels(admin: httpx2.Client) -> None:
+    stored = admin.post(f"{HERE}/modelversions", json=model_version())
+    assert stored.status_code == 201, stored.text
+    answer = admin.put(f"{HERE}/modelversions/iris.1", json=model_version(framework="python", entrypoint="a:b"))
+    assert answer.status_code == 422
+    assert [cause["field"] for cause in answer.json()["details"]["causes"]] == ["spec.entrypoint", "spec.framework"]
+    labelled = model_version()
+    labelled["metadata"]["labels"] = {"tier": "gold"}
+    assert admin.put(f"{HERE}/modelversions/iris.1", json=labelled).status_code == 200
+
+
+def test_a_version_is_guarded_at_this_door_too(plane: Harness, admin: httpx2.Client) -> None:
+    admin.post(f"{HERE}/models", json=model())
+    admin.post(f"{HERE}/modelversions", json=model_version())
+    admin.post(f"{HERE}/inferencemodels", json=inference_model(targetVersion="v1"))
+    for path in (f"{HERE}/modelversions/iris.1", f"{HERE}/models/iris"):
+        answer = admin.delete(path)
+        assert answer.status_code == 409
+        assert "InferenceModel/iris-1" in answer.json()["message"]
+
+
+def test_pages_and_selectors(admin: httpx2.Client) -> None:
+    for number in range(5):
+        admin.post(f"{HERE}/models", json=model(f"m{number}", metadata={"labels": {"odd": str(number % 2)}}))
+    admin.post(f"{ROOT}/namespaces/other/models", json=model("elsewhere"))
+    names, token = [], ""
+    for _ in range(3):
+        page = admin.get(f"{HERE}/models", params={"limit": 2, "continue": token} if token else {"limit": 2}).json()
+        names += [item["metadata"]["name"] for item in page["items"]]
+        token = page["metadata"]["continue"]
+    assert names == ["m0", "m1", "m2", "m3", "m4"]
+    assert token == ""
+
+    odd = admin.get(f"{HERE}/models", params={"labelSelector": "odd==1"}).json()["items"]
+    assert [item["metadata"]["name"] for item in odd] == ["m1", "m3"]
+    assert len(admin.get(f"{ROOT}/models").json()["items"]) == 6
+    assert len(admin.get(f"{ROOT}/namespaces/other/models").json()["items"]) == 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["limit=0", "limit=-1", "limit=x", "limit=1&limit=2", "continue=junk", "labelSelector=a", "labelSelector=a!%3Db",
+     "labelSelector=a+in+(b)", "labelSelector=a=b,a=c", "watch=perhaps", "dryRun=All", "fieldSelector=metadata.name=x"],
+)  # fmt: skip
+def test_a_query_that_cannot_be_meant_is_400(shared_admin: httpx2.Client, query: str) -> None:
+    answer = shared_admin.get(f"{HERE}/models?{query}")
+    assert (answer.status_code, answer.json()["reason"]) == (400, "BadRequest")
+
+
+def test_a_query_parameter_nearly_right_is_told(shared_admin: httpx2.Client) -> None:
+    assert (
+        shared_admin.get(f"{HERE}/models?labelSelecter=a=b").json()["message"].endswith("did you mean 'labelSelector'?")
+    )
+
+
+def test_logs_come_from_the_workloads_of_the_server(plane: Harness, admin: httpx2.Client) -> None:
+    server = admin.post(f"{HERE}/inferencemodels", json=inference_model()).json()
+    owner = OwnerReference("InferenceModel", "iris-1", server["metadata"]["uid"])
+    plane.run(plane.store.create(Resource("Workload", Meta("iris-1-w", owners=(owner,))), "system"))
+    plane.run(plane.store.create(Resource("Workload", Meta("stranger")), "system"))
+
+    answer = admin.get(f"{HERE}/inferencemodels/iris-1/log", params={"tail": 2})
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert answer.text == "iris-1-w line 0\niris-1-w line 1\n"
+    with admin.stream("GET", f"{HERE}/inferencemodels/iris-1/log", params={"follow": "true"}) as stream:
+        lines = stream.iter_lines()
+        assert [next(lines) for _ in range(3)][-1] == "iris-1-w line 2"
+    assert admin.get(f"{HERE}/inferencemodels/none/log").status_code == 404
+    assert admin.get(f"{HERE}/models/iris/log").status_code == 404

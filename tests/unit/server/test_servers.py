@@ -1,0 +1,114 @@
+"""The /model API: servers."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import httpx2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mizzen.kinds.meta import NAME, VERSION, Ref
+from mizzen.server.servers import server_names
+from tests.unit.server.harness import HERE, INFERENCE, Harness
+from tests.unit.server.test_admission import causes
+from tests.unit.server.test_models import deploy
+
+
+@pytest.fixture
+def iris(plane: Harness, admin: httpx2.Client) -> httpx2.Client:
+    """A client, and a model with version 1."""
+    admin.post("/model", json={"name": "iris"})
+    assert admin.post("/model/iris/version", json={"path": plane.file("m.pkl")}).status_code == 201
+    return admin
+
+
+def test_serve_list_describe_end(plane: Harness, iris: httpx2.Client) -> None:
+    answer = iris.post("/model/iris/serve/v1", json={"replicas": 2, "batching": {"batchSize": 8}})
+    assert answer.status_code == 201, answer.text
+    assert answer.headers["location"] == "/model/iris/serve/1/iris-1"
+    server = answer.json()
+    assert (server["id"], server["version"], server["replicas"], server["ready"]) == ("iris-1", "1", 2, False)
+    assert server["url"] == f"{INFERENCE}/v2/models/iris-1"
+    stored = iris.get(f"{HERE}/inferencemodels/iris-1").json()
+    assert stored["spec"] == {
+        "modelName": "iris", "targetVersion": "1", "replicas": 2, "batching": {"batchSize": 8},
+    }  # fmt: skip
+    assert stored["metadata"]["finalizers"] == ["mizzen.dev/children"]
+
+    plane.make_ready("iris-1", "1")
+    found = iris.get("/model/iris/serve/1/iris-1").json()
+    assert (found["ready"], found["readyReplicas"]) == (True, 1)
+    assert iris.get("/model/iris/serve/1").json()["items"] == [found]
+
+    ended = iris.delete("/model/iris/serve/1/iris-1")
+    assert ended.status_code == 202
+    assert (ended.json()["deleting"], ended.json()["ready"]) == (True, False)
+    assert iris.delete("/model/iris/serve/1/iris-1").status_code == 202
+    plane.release(Ref("InferenceModel", "iris-1"))
+    assert iris.get("/model/iris/serve/1/iris-1").status_code == 404
+
+
+def test_each_call_makes_one_more_server(iris: httpx2.Client) -> None:
+    names = [iris.post("/model/iris/serve/1").json()["id"] for _ in range(3)]
+    assert names == ["iris-1", "iris-1-2", "iris-1-3"]
+    assert [item["id"] for item in iris.get("/model/iris/serve/1").json()["items"]] == names
+
+
+def test_a_server_never_takes_the_name_of_a_model(iris: httpx2.Client) -> None:
+    iris.post("/model", json={"name": "iris-1"})
+    assert iris.post("/model/iris/serve/1").json()["id"] == "iris-1-2"
+
+
+def test_a_server_ended_can_be_waited_for(plane: Harness, iris: httpx2.Client) -> None:
+    iris.post("/model/iris/serve/1")
+    answers: list[httpx2.Response] = []
+    other = plane.client()
+    waiting = threading.Thread(target=lambda: answers.append(other.delete("/model/iris/serve/1/iris-1?wait=true")))
+    waiting.start()
+    while not iris.get("/model/iris/serve/1/iris-1").json()["deleting"]:
+        pass
+    assert not answers
+    plane.release(Ref("InferenceModel", "iris-1"))
+    waiting.join(20)
+    assert [(answer.status_code, answer.json()) for answer in answers] == [(200, {"id": "iris-1", "deleted": True})]
+
+
+def test_faults_of_a_server_have_the_paths_of_the_body(iris: httpx2.Client) -> None:
+    found = causes(iris.post("/model/iris/serve/1", json={"replicas": -1, "replcas": 2, "batching": {"batchSize": 0}}))
+    assert set(found) == {"replicas", "", "batching.batchSize"}
+    assert found[""] == "unknown field 'replcas', did you mean 'replicas'?"
+    assert set(causes(iris.post("/model/iris/serve/1", json={"targetVersion": "2"}))) == {"targetVersion"}
+    assert iris.get("/model/iris/serve/1").json()["items"] == []
+
+
+def test_servers_of_what_is_not_there(plane: Harness, iris: httpx2.Client) -> None:
+    deploy(plane, iris, "lily")
+    for answer in (
+        iris.post("/model/none/serve/1"),
+        iris.post("/model/iris/serve/2"),
+        iris.post("/model/iris/serve/latest"),
+        iris.get("/model/iris/serve/2"),
+        iris.get("/model/none/serve/1"),
+        iris.get("/model/iris/serve/1/none"),
+        iris.get("/model/iris/serve/1/lily-1"),
+        iris.delete("/model/iris/serve/1/lily-1"),
+    ):
+        assert answer.status_code == 404, answer.text
+    assert iris.get("/model/lily/serve/1/lily-1").json()["deleting"] is False
+
+
+@settings(max_examples=50, deadline=None)
+@given(model=st.from_regex(NAME, fullmatch=True), version=st.from_regex(VERSION, fullmatch=True))
+def test_names_of_servers_are_names_and_differ(model: str, version: str) -> None:
+    names = list(itertools.islice(server_names(model, version), 12))
+    assert all(NAME.fullmatch(name) for name in names)
+    assert len(set(names)) == 12
+
+
+def test_long_names_of_different_versions_differ() -> None:
+    one, two = (next(server_names("m" * 60, version)) for version in ("release-1", "release-2"))
+    assert one != two
+    assert next(server_names("iris", "1.0.2")) == "iris-1-0-2"

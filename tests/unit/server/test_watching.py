@@ -1,0 +1,112 @@
+"""Watches over real HTTP: from the start, resumed, filtered, expired, and ending with the plane."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from mizzen.server.app import begin_stop
+from tests.unit.server.harness import HERE, ROOT, Harness, serving
+from tests.unit.server.test_resources import model
+
+
+@contextmanager
+def watching(client: httpx2.Client, path: str = f"{HERE}/models", **params: Any) -> Iterator[Iterator[dict[str, Any]]]:
+    with client.stream("GET", path, params={"watch": "true", **params}) as response:
+        assert response.status_code == 200
+        yield (json.loads(line) for line in response.iter_lines())
+
+
+def told(event: dict[str, Any]) -> tuple[str, str]:
+    return event["type"], event["object"]["metadata"]["name"]
+
+
+def test_without_a_version_all_there_is_comes_first(plane: Harness, admin: httpx2.Client) -> None:
+    admin.post(f"{HERE}/models", json=model("a"))
+    admin.post(f"{ROOT}/namespaces/other/models", json=model("b"))
+    with watching(plane.client()) as events:
+        assert told(next(events)) == ("ADDED", "a")
+        admin.post(f"{ROOT}/namespaces/other/models", json=model("c"))
+        admin.put(f"{HERE}/models/a", json=model("a", spec={"framework": "python"}))
+        admin.delete(f"{HERE}/models/a")
+        assert [told(next(events)) for _ in range(2)] == [("MODIFIED", "a"), ("DELETED", "a")]
+
+
+def test_a_watch_goes_on_where_it_was_left(plane: Harness, admin: httpx2.Client) -> None:
+    for name in ("a", "b", "c"):
+        admin.post(f"{HERE}/models", json=model(name))
+    with watching(plane.client(), f"{ROOT}/models") as events:
+        seen = next(events)
+    since = seen["object"]["metadata"]["resourceVersion"]
+    with watching(plane.client(), resourceVersion=since) as events:
+        assert [told(next(events)) for _ in range(2)] == [("ADDED", "b"), ("ADDED", "c")]
+
+
+def test_a_place_no_longer_kept_is_an_error_line_with_410(tmp_path: Path) -> None:
+    with serving(tmp_path, keep_events=2) as plane:
+        admin = plane.client()
+        for name in ("a", "b", "c", "d"):
+            admin.post(f"{HERE}/models", json=model(name))
+        with watching(plane.client(), resourceVersion="1") as events:
+            [only] = list(events)
+    assert only["type"] == "ERROR"
+    assert (only["object"]["code"], only["object"]["reason"]) == (410, "Expired")
+
+
+def test_an_old_page_is_410(tmp_path: Path) -> None:
+    with serving(tmp_path, keep_events=2) as plane:
+        admin = plane.client()
+        for name in ("a", "b", "c"):
+            admin.post(f"{HERE}/models", json=model(name))
+        token = admin.get(f"{HERE}/models?limit=1").json()["metadata"]["continue"]
+        for name in ("d", "e", "f", "g"):
+            admin.post(f"{HERE}/models", json=model(name))
+        assert admin.get(f"{HERE}/models", params={"limit": 1, "continue": token}).status_code == 410
+
+
+def test_an_object_that_ceases_to_match_is_told_as_deleted(plane: Harness, admin: httpx2.Client) -> None:
+    def put(**labels: str) -> str:
+        sent = model("a", metadata={"labels": labels})
+        return str(admin.put(f"{HERE}/models/a", json=sent).json()["metadata"]["resourceVersion"])
+
+    admin.post(f"{HERE}/models", json=model("a"))
+    with watching(plane.client(), labelSelector="tier=gold") as events:
+        put(tier="gold")
+        assert told(next(events)) == ("ADDED", "a")
+        put(tier="gold", more="yes")
+        assert told(next(events)) == ("MODIFIED", "a")
+        since = put(tier="lead")
+        assert told(next(events)) == ("DELETED", "a")
+        put(tier="tin")
+        put(tier="gold")
+        assert told(next(events)) == ("ADDED", "a")
+    with watching(plane.client(), labelSelector="tier=gold", resourceVersion=since) as events:
+        assert told(next(events)) == ("DELETED", "a")
+        assert told(next(events)) == ("ADDED", "a")
+
+
+def test_a_watch_ends_after_its_time(plane: Harness) -> None:
+    with watching(plane.client(), timeoutSeconds=1) as events:
+        assert list(events) == []
+
+
+def test_watches_end_when_the_plane_stops(plane: Harness, admin: httpx2.Client) -> None:
+    admin.post(f"{HERE}/models", json=model("a"))
+    with watching(plane.client()) as events:
+        next(events)
+        plane.loop.call_soon_threadsafe(begin_stop, plane.app)
+        assert list(events) == []
+
+
+def test_a_client_that_leaves_leaves_nothing_behind(plane: Harness, admin: httpx2.Client) -> None:
+    admin.post(f"{HERE}/models", json=model("a"))
+    with watching(plane.client()) as events:
+        next(events)
+        assert len(plane.store._feed._waiting) <= 1
+    while plane.store._feed._waiting:
+        admin.get("/healthz")

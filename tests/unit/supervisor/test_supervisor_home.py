@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mizzen.supervisor.home import SOCKET_LIMIT, SOCKET_ROOM, Home
+from tests.support.supervised import supervised
+
+
+def test_a_short_path_keeps_its_run_folder_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    home = Home(Path("d"), Path("d/run"))
+    home.prepare()
+    assert Path("d").stat().st_mode & 0o777 == 0o700
+    assert Path("d/run").stat().st_mode & 0o777 == 0o700
+    assert not Path("d/run").is_symlink()
+    assert {path.name for path in Path("d/run").iterdir()} == {"processes", "w"}
+
+
+def test_a_long_path_gets_a_short_run_folder_and_works(tmp_path: Path) -> None:
+    data_dir = tmp_path / ("long" * 30)
+    home = Home.of(data_dir)
+    assert len(str(home.run)) + SOCKET_ROOM <= SOCKET_LIMIT
+    assert home.run.name.startswith(f"mizzen-{os.getuid()}-")
+    with supervised(data_dir) as plane:
+        assert Home.of(data_dir) == home
+        assert (data_dir / "run").readlink() == home.run
+        assert home.run.stat().st_mode & 0o777 == 0o700
+        plane.start(plane.spec("one"))
+        plane.running("one")
+        plane.stop()
+
+
+def test_the_link_decides_whatever_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data_dir = tmp_path / ("long" * 30)
+    home = Home.of(data_dir)
+    try:
+        home.prepare()
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        assert Home.of(data_dir) == home
+        alias = tmp_path / "alias"
+        alias.symlink_to(data_dir)
+        assert Home.of(alias) == home
+    finally:
+        _remove(home)
+
+
+def test_a_copied_data_dir_does_not_share_the_run_folder(tmp_path: Path) -> None:
+    data_dir, copy = tmp_path / ("long" * 30), tmp_path / ("copy" * 30)
+    home, other = Home.of(data_dir), Home.of(copy)
+    try:
+        home.prepare()
+        copy.mkdir()
+        (copy / "run").symlink_to(home.run)
+        other = Home.of(copy)
+        assert other.run != home.run
+        other.prepare()
+        assert (copy / "run").readlink() == other.run
+    finally:
+        _remove(home)
+        _remove(other)
+
+
+def test_a_run_folder_that_is_a_link_to_elsewhere_is_refused(tmp_path: Path) -> None:
+    home = Home.of(tmp_path / ("long" * 30))
+    try:
+        home.run.symlink_to(tmp_path)
+        with pytest.raises(PermissionError):
+            home.prepare()
+    finally:
+        home.run.unlink()
+
+
+def _remove(home: Home) -> None:
+    if home.run.exists():
+        shutil.rmtree(home.run)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from mizzen.errors import Invalid
+from mizzen.settings import Settings
+
+
+def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text("gateways = 2\nport = 1000\nlog_level = 'debug'\n")
+    environ = {"MIZZEN_DATA_DIR": str(tmp_path), "MIZZEN_PORT": "2000", "MIZZEN_LOG_LEVEL": "error"}
+    settings = Settings.load({"log_level": "warning", "host": None}, environ)
+    assert (settings.gateways, settings.port, settings.log_level) == (2, 2000, "warning")
+    assert settings.host == "127.0.0.1"
+
+
+def test_every_fault_is_named_with_its_source(tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text("gatewys = 2\n")
+    with pytest.raises(Invalid) as caught:
+        Settings.load({"data_dir": str(tmp_path), "host": "0.0.0.0", "gateways": 0}, {"MIZZEN_PORT": "many"})
+    text = str(caught.value)
+    for part in ("gatewys", "MIZZEN_PORT", "loopback", "gateways"):
+        assert part in text
+
+
+def test_survives_json() -> None:
+    settings = Settings(gateways=3, hold_seconds=0.5)
+    assert Settings.from_json(settings.to_json()) == settings
+
+
+def test_every_setting_explains_itself() -> None:
+    assert [setting.name for setting in fields(Settings) if not setting.metadata.get("help")] == []

@@ -1,0 +1,31 @@
+"""The little Markdown that reference pages need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+NOTICE = "<!-- Made by `make gen` from the code. Do not edit. -->"
+
+
+def page(title: str, *blocks: str) -> str:
+    return "\n\n".join([NOTICE, f"# {title}", *(block for block in blocks if block)]) + "\n"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Empty when there are no rows."""
+    lines = [_row(cells) for cells in rows]
+    return "\n".join([_row(header), "|---" * len(header) + "|", *lines]) if lines else ""
+
+
+def code(text: str) -> str:
+    return f"`{text}`"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _cell(text: str) -> str:
+    """On one line. A bar would end the cell, also in code; `<` would start a tag, but not in code."""
+    parts = " ".join(text.split()).replace("|", "\\|").split("`")
+    return "`".join(part if odd % 2 else part.replace("<", "&lt;") for odd, part in enumerate(parts))
