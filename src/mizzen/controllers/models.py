@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mizzen.errors import Invalid
-from mizzen.kinds.meta import Ref, Resource, format_time
+from mizzen.kinds.meta import ACTOR_ANNOTATION, Ref, Resource, format_time
 from mizzen.kinds.model import Current, ModelSpec, ModelStatus, ModelVersionSpec
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.controller import Decision, find
 from mizzen.stores.store import Store, Where
-
-ACTOR_ANNOTATION = "mizzen.dev/actor"
-"""Who asked for an InferenceModel; whoever serves a version is the one who made it current."""
 
 
 @dataclass(frozen=True, slots=True)

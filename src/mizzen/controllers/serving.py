@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mizzen.errors import Invalid
-from mizzen.graph.compile import workload_name
 from mizzen.kinds.meta import Condition, Meta, Ref, Resource
 from mizzen.kinds.model import ModelVersionSpec, version_object_name
-from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
+from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, workload_name
 from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 from mizzen.reconcile.controller import Decision, find, owners
 from mizzen.stores.store import Store, Where

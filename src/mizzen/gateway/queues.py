@@ -278,26 +278,23 @@ class Queue:
         return len(self.waiting) < self._limit
 
     def _drop_dead(self, now: float) -> None:
-        kept: deque[Call] = deque()
-        soonest = math.inf
-        for call in self.waiting:
-            if not call.live:
-                continue
+        calls = [call for call in self.waiting if call.live]
+        self.waiting.clear()
+        self.waiting.extend(call for call in calls if call.deadline > now)
+        self._soonest = min((call.deadline for call in self.waiting), default=math.inf)
+        for call in calls:
             if call.deadline <= now:
                 self._expire(call, now)
-                continue
-            kept.append(call)
-            soonest = min(soonest, call.deadline)
-        self.waiting = kept
-        self._soonest = soonest
 
     def _expire(self, call: Call, now: float) -> None:
         self.expired += 1
         call.settle(EXPIRED, f"{self._who()} gave no answer within the deadline".encode(), now)
 
     def _refuse_waiting(self, now: float) -> None:
-        waiting, self.waiting, self._soonest = self.waiting, deque(), math.inf
-        for call in waiting:
+        calls = [call for call in self.waiting if call.live]
+        self.waiting.clear()
+        self._soonest = math.inf
+        for call in calls:
             if call.live:
                 call.settle(UNAVAILABLE, f"no replica of {self._who()} is ready".encode(), now)
 

@@ -15,7 +15,7 @@ from mizzen.errors import Invalid
 from mizzen.graph.plan import Plan, Route, Server, Table
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import ModelStatus
-from mizzen.kinds.serving import Batching, InferenceModelSpec, InferenceModelStatus
+from mizzen.kinds.serving import Batching, InferenceModelSpec, InferenceModelStatus, workload_name
 from mizzen.kinds.workload import WorkloadStatus
 
 Name = tuple[str, str]
@@ -23,11 +23,6 @@ Name = tuple[str, str]
 
 _DEFAULT_BATCHING = Batching.model_validate({})
 _WITHOUT_FUTURE = frozenset({"failed", "stopping"})
-
-
-def workload_name(inference_model: str, version: str) -> str:
-    """The Workload that serves this version for this InferenceModel."""
-    return f"{inference_model}.{version}"
 
 
 def compile_table(

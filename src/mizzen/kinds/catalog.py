@@ -39,8 +39,8 @@ class Kind:
     finalizers: tuple[str, ...] = ()
     internal: bool = False
     """Written by controllers only; people may read it."""
-    immutable: bool = False
-    """The spec never changes after creation."""
+    fixed: frozenset[str] = frozenset()
+    """Fields of the spec that never change after creation."""
     name_faults: Callable[[str, Mapping[str, Any]], tuple[Fault, ...]] | None = None
 
     @property
@@ -66,6 +66,10 @@ def _version_name_faults(name: str, spec: Mapping[str, Any]) -> tuple[Fault, ...
     return () if name == wanted else (Fault("metadata.name", f"must be '{wanted}', that is <modelName>.<version>"),)
 
 
+def _all_fields(spec: type[Spec]) -> frozenset[str]:
+    return frozenset(field.alias or name for name, field in spec.model_fields.items())
+
+
 KINDS: tuple[Kind, ...] = (
     Kind(
         "Model", "models", "mz", ModelSpec, ModelStatus,
@@ -76,13 +80,13 @@ KINDS: tuple[Kind, ...] = (
         "ModelVersion", "modelversions", "mv", ModelVersionSpec, ModelVersionStatus,
         (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"), Column("FRAMEWORK", "spec.framework"),
          Column("SERVABLE", "condition:Servable")),
-        immutable=True, name_faults=_version_name_faults,
+        fixed=_all_fields(ModelVersionSpec), name_faults=_version_name_faults,
     ),
     Kind(
         "InferenceModel", "inferencemodels", "im", InferenceModelSpec, InferenceModelStatus,
         (Column("MODEL", "spec.modelName"), Column("VERSION", "status.servingVersion"),
          Column("READY", "condition:Ready"), Column("REPLICAS", "status.readyReplicas"), Column("URL", "status.url")),
-        finalizers=(CHILDREN_FINALIZER,),
+        finalizers=(CHILDREN_FINALIZER,), fixed=frozenset({"modelName"}),
     ),
     Kind(
         "Workload", "workloads", "wl", WorkloadSpec, WorkloadStatus,

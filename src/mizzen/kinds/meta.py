@@ -26,6 +26,9 @@ CHILDREN_FINALIZER = "mizzen.dev/children"
 ENGINE_FINALIZER = "mizzen.dev/engine"
 """Held by a Workload until its processes are gone; `controllers/workloads.py` removes it."""
 
+ACTOR_ANNOTATION = "mizzen.dev/actor"
+"""Who wrote the object last; stamped by admission."""
+
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 VERSION = re.compile(r"[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?")
 

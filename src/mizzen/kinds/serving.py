@@ -10,6 +10,11 @@ from mizzen.kinds.meta import Part, Spec, Status
 from mizzen.kinds.model import Framework, Version
 
 
+def workload_name(inference_model: str, version: str) -> str:
+    """The Workload that serves this version for this InferenceModel."""
+    return f"{inference_model}.{version}"
+
+
 class Batching(Part):
     batch_size: int = Field(64, ge=1, le=4096, description="Most requests that one call of the model may answer.")
 
@@ -28,7 +33,10 @@ class InferenceModelSpec(Spec):
 
 
 class InferenceModelStatus(Status):
-    """Conditions: `Accepted` (the spec can be served), `Ready` (at least one replica answers)."""
+    """Conditions: `Accepted` (the spec can be served), `Ready` (a replica of the target version answers).
+
+    During a switch `Ready` speaks of the new version, `servingVersion` and `url` of the one that still answers.
+    """
 
     url: str | None = Field(None, description="Where to send inference requests while serving.")
     serving_version: str | None = Field(None, description="Moves only after the new version has answered readiness.")

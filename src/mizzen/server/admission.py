@@ -14,11 +14,8 @@ from typing import Any
 from mizzen.access.policy import Actor
 from mizzen.errors import Fault, Forbidden, Invalid
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.meta import API_VERSION, Meta, Resource, name_fault
+from mizzen.kinds.meta import ACTOR_ANNOTATION, API_VERSION, Meta, Resource, name_fault
 from mizzen.server.fields import label_faults, string_map_faults, suggestion, unknown, unknown_in
-
-ACTOR_ANNOTATION = "mizzen.dev/actor"
-"""Who wrote the object last."""
 
 TOP = ("apiVersion", "kind", "metadata", "spec", "status")
 WRITABLE = ("name", "namespace", "labels", "annotations")
@@ -81,16 +78,16 @@ def created(kind: Kind, draft: Draft, namespace: str, actor: Actor) -> Resource:
 
 
 def updated(kind: Kind, draft: Draft, old: Resource, actor: Actor) -> Resource:
-    """`old` with what the draft says. Invalid when the spec of an immutable kind would change.
+    """`old` with what the draft says. Invalid when a field that is fixed at creation would change.
 
     Nothing changes when the draft says nothing new: sending a file again must not make its sender the last author.
     """
-    if kind.immutable and not _same(draft.spec, old.spec):
-        changes = tuple(
-            Fault(f"spec.{key}", f"cannot change: a {kind.name} is immutable")
-            for key in sorted({*draft.spec, *old.spec})
-            if not _same(draft.spec.get(key), old.spec.get(key))
-        )
+    changes = tuple(
+        Fault(f"spec.{key}", f"cannot change once the {kind.name} is created")
+        for key in sorted(kind.fixed)
+        if not _same(draft.spec.get(key), old.spec.get(key))
+    )
+    if changes:
         raise Invalid.of(str(old.ref), changes)
     author = old.meta.annotations.get(ACTOR_ANNOTATION)
     signed = {**draft.annotations, ACTOR_ANNOTATION: author or actor.name}
