@@ -42,8 +42,8 @@ def _kind(kind: Kind) -> list[str]:
     facts = [f"Also called {markdown.code(kind.plural)} and {markdown.code(kind.short)}."]
     if kind.internal:
         facts.append("Internal: written by controllers only; people may read it.")
-    if kind.immutable:
-        facts.append("Immutable: its spec never changes after creation.")
+    if kind.fixed:
+        facts.append("Fixed at creation: " + ", ".join(markdown.code(field) for field in sorted(kind.fixed)) + ".")
     return [
         f"## {kind.name}", " ".join(facts),
         "### " + f"{kind.name} spec", _docstring(kind.spec), _table(kind.spec) or "No fields.",

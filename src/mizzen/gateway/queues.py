@@ -295,8 +295,7 @@ class Queue:
         self.waiting.clear()
         self._soonest = math.inf
         for call in calls:
-            if call.live:
-                call.settle(UNAVAILABLE, f"no replica of {self._who()} is ready".encode(), now)
+            call.settle(UNAVAILABLE, f"no replica of {self._who()} is ready".encode(), now)
 
     def _may_hold(self, now: float) -> bool:
         return now < self._hold_until and bool(self.server.addresses)

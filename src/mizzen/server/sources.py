@@ -73,7 +73,10 @@ def _entrypoint_fault(framework: str, entrypoint: str | None, files: Sequence[st
     if framework == "python":
         if entrypoint is None:
             return "required for Python code: module:object, such as model:predict"
-        return None if _OBJECT.fullmatch(entrypoint) else f"'{entrypoint}' is not module:object, such as model:predict"
+        pickled = entrypoint in files and not entrypoint.endswith(".py")
+        if pickled or _OBJECT.fullmatch(entrypoint):
+            return None
+        return f"'{entrypoint}' is neither module:object, such as model:predict, nor a pickled object of this version"
     if entrypoint is None:
         return "required, because there are several files: the one to load"
     return (

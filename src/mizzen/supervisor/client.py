@@ -124,7 +124,11 @@ class Tether:
     def __init__(self, home: Home) -> None:
         """Raises SupervisorGone."""
         self._connection = _connected(home, timeout=30.0)
-        _ask(self._connection, "tether", {})
+        try:
+            _ask(self._connection, "tether", {})
+        except BaseException:
+            self._connection.close()
+            raise
 
     def fileno(self) -> int:
         """For select: readable when `wait` has something to say."""
