@@ -24,14 +24,14 @@ import time
 
 
 def predict(inputs):
-    time.sleep(0.001)  # lets other requests queue up, so that batches form
+    time.sleep(0.004)  # lets other requests queue up, so that batches form
     rows = inputs["x"]
     if (rows == 666).any():
         raise RuntimeError("poisoned")
     return rows * 2
 '''
 
-Kind = Literal["good", "short", "ragged", "text", "poison", "garbage", "leaves", "wide"]
+Kind = Literal["good", "short", "long", "ragged", "text", "poison", "garbage", "leaves", "wide"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,29 @@ asks = st.lists(
     st.builds(
         Ask,
         kind=st.sampled_from(
-            ("good", "good", "good", "short", "ragged", "text", "poison", "garbage", "leaves", "wide")
+            (
+                "good",
+                "good",
+                "good",
+                "good",
+                "good",
+                "short",
+                "long",
+                "short",
+                "long",
+                "ragged",
+                "text",
+                "poison",
+                "garbage",
+                "leaves",
+                "wide",
+            )
         ),
         seed=st.integers(0, 10**6),
         rows=st.integers(1, 5),
     ),
-    min_size=2,
-    max_size=40,
+    min_size=8,
+    max_size=60,
 )
 
 
@@ -70,6 +86,19 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         url = f"{plane.inference_url}/v2/models/{server}"
         planes.wait_until(lambda: httpx2.get(f"{url}/ready").status_code == 200, "the batching server is ready")
         yield f"{url}/infer"
+
+
+def test_requests_do_share_batches(url: str) -> None:
+    """Else the test below would prove nothing."""
+    batch = [Ask("good", number, 1) for number in range(60)]
+    asyncio.run(ask_all(url, batch))
+    counts = dict.fromkeys(("mizzen_batch_items_count", "mizzen_batch_items_sum"), 0.0)
+    metrics = httpx2.get(url.split("/v2/", maxsplit=1)[0] + "/metrics").text
+    for line in metrics.splitlines():
+        name = line.partition("{")[0]
+        if name in counts:
+            counts[name] += float(line.rpartition(" ")[2])
+    assert counts["mizzen_batch_items_sum"] > 3 * counts["mizzen_batch_items_count"] > 0, metrics
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -108,6 +137,8 @@ def body_of(ask: Ask) -> bytes:
         data, shape = values(ask, 4), [ask.rows, 4]
     elif ask.kind == "short":
         data = values(ask, 3)[:-1]
+    elif ask.kind == "long":
+        data = [*values(ask, 3), 7]
     elif ask.kind == "ragged":
         data = [values(ask, 3)[:2], *([values(ask, 3)[2:]])]
     elif ask.kind == "text":
@@ -120,25 +151,30 @@ def body_of(ask: Ask) -> bytes:
 
 
 async def ask_all(url: str, batch: list[Ask]) -> list[tuple[int, dict[str, Any]] | None]:
-    return await asyncio.gather(*(ask_one(url, ask) for ask in batch))
-
-
-async def ask_one(url: str, ask: Ask) -> tuple[int, dict[str, Any]] | None:
+    """All at once over connections that are open already, so that many share a batch."""
     parts = urlsplit(url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    try:
+    connections = await asyncio.gather(*(asyncio.open_connection(parts.hostname, parts.port) for _ in batch))
+    for ask, (_, writer) in zip(batch, connections, strict=True):
         body = body_of(ask)
         head = f"POST {parts.path} HTTP/1.1\r\nhost: {parts.netloc}\r\ncontent-length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
-        if ask.kind == "leaves":
-            await writer.drain()
-            writer.transport.abort()
-            return None
-        header = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
-        length = int(header.split("content-length: ")[1].split("\r\n")[0])
-        answer = json.loads(await reader.readexactly(length))
-        return int(header.split()[1]), answer
+    try:
+        return await asyncio.gather(*(answer_to(ask, *pair) for ask, pair in zip(batch, connections, strict=True)))
     finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        for _, writer in connections:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+async def answer_to(
+    ask: Ask, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> tuple[int, dict[str, Any]] | None:
+    if ask.kind == "leaves":
+        await writer.drain()
+        writer.transport.abort()
+        return None
+    header = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+    length = int(header.split("content-length: ")[1].split("\r\n")[0])
+    answer = json.loads(await reader.readexactly(length))
+    return int(header.split()[1]), answer

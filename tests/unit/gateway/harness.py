@@ -67,7 +67,8 @@ class Runtime:
         self._owed: list[tuple[asyncio.StreamWriter, int, list[Any]]] = []
         self._writers: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._opening: set[asyncio.Task[None]] = set()
+        self._listener: socket.socket | None = None
         self._thread = LoopThread(asyncio.new_event_loop())
         self.up()
 
@@ -105,25 +106,48 @@ class Runtime:
         self._thread.close()
 
     async def _up(self) -> None:
-        self._server = await asyncio.start_unix_server(self._serve, self.path)
+        # Not asyncio's server: closed while it accepts, that one forgets the connection and never closes it.
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.setblocking(False)
+        self._listener.bind(self.path)
+        self._listener.listen(64)
+        self._thread.loop.add_reader(self._listener, self._accept)
 
     async def _down(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-            with suppress(FileNotFoundError):
-                os.unlink(self.path)
+        await self._stop_listening()
         for writer in list(self._writers):
             writer.transport.abort()
         self._owed.clear()
         await asyncio.gather(*self._serving)
 
     async def _drain(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        self._server = None
-        os.unlink(self.path)
+        await self._stop_listening()
         await self._say(frames.encode(frames.DRAIN, 0))
+
+    async def _stop_listening(self) -> None:
+        if self._listener is not None:
+            self._thread.loop.remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
+            os.unlink(self.path)
+        await asyncio.gather(*self._opening)
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        with suppress(BlockingIOError):
+            peer, _ = self._listener.accept()
+            self._keep(self._open(peer), self._opening)
+
+    async def _open(self, peer: socket.socket) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=peer)
+        self._writers.add(writer)
+        writer.write(frames.encode(frames.HELLO, 0, msgpack.pack(self._hello)))
+        self._keep(self._serve(reader, writer), self._serving)
+
+    def _keep(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> None:
+        task = self._thread.loop.create_task(work)
+        among.add(task)
+        task.add_done_callback(among.discard)
 
     async def _release(self) -> None:
         self.held = False
@@ -136,12 +160,6 @@ class Runtime:
             writer.write(data)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
-        self._writers.add(writer)
-        writer.write(frames.encode(frames.HELLO, 0, msgpack.pack(self._hello)))
         cut = frames.Reader()
         try:
             while data := await reader.read(1 << 20):

@@ -151,7 +151,11 @@ def test_the_connection_is_closed_when_asked(gateway: Gateway, path: str, versio
 
 def test_an_upgrade_is_not_taken_but_answered(gateway: Gateway) -> None:
     with gateway.client() as client:
-        client.send(infer_request([1.0], Connection="Upgrade, HTTP2-Settings", Upgrade="h2c") + infer_request([2.0]))
+        asking = infer_request([1.0], Connection="Upgrade, HTTP2-Settings", Upgrade="h2c")
+        client.send(asking * 30 + asking[:-3])
+        for _ in range(30):
+            assert client.answer().sums == [1.0]
+        client.send(asking[-3:] + infer_request([2.0]))
         assert client.answer().sums == [1.0]
         assert client.answer().sums == [2.0]
 

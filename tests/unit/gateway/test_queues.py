@@ -49,10 +49,10 @@ class Hand:
         self.batch = batch
         self.sent.append(batch)
 
-    def answer(self, queue: Queue) -> None:
+    def answer(self, queue: Queue, seconds: float = 1.0) -> None:
         assert self.batch is not None
         batch, self.batch = self.batch, None
-        queue.answered(self, [(frames.OK, str(call.item).encode()) for call in batch])
+        queue.answered(self, [(frames.OK, str(call.item).encode()) for call in batch], seconds)
 
 
 class World:
@@ -106,6 +106,21 @@ def test_all_calls_of_one_tick_go_out_together() -> None:
     assert hand.sent == [calls[:4], calls[4:]]
     hand.answer(world.queue)
     assert [call.ends for call in calls] == [[(OK, str(n).encode())] for n in range(5)]
+
+
+def test_a_quick_model_waits_for_what_is_about_to_be_read() -> None:
+    world, hand = World(), Hand()
+    world.queue.joined(hand, HELLO)
+    calls = [Recorded(n, 200.0) for n in range(3)]
+    world.queue.submit(calls[0])
+    world.turn()
+    world.queue.submit(calls[1])
+    hand.answer(world.queue, seconds=0.0001)
+    world.turn()
+    world.queue.submit(calls[2])  # read in the turn between
+    assert hand.sent == [calls[:1]]
+    world.turn()
+    assert hand.sent == [calls[:1], calls[1:]]
 
 
 def test_the_timer_runs_only_while_there_is_something_to_watch() -> None:
@@ -195,9 +210,9 @@ class Life(RuleBasedStateMachine):
             self.world.queue.joined(self.hands[-1], HELLO)
 
     @precondition(lambda self: any(hand.batch for hand in self.hands))
-    @rule(data=st.data())
-    def answer(self, data: st.DataObject) -> None:
-        data.draw(st.sampled_from([hand for hand in self.hands if hand.batch])).answer(self.world.queue)
+    @rule(data=st.data(), seconds=st.sampled_from([0.0001, 1.0]))
+    def answer(self, data: st.DataObject, seconds: float) -> None:
+        data.draw(st.sampled_from([hand for hand in self.hands if hand.batch])).answer(self.world.queue, seconds)
 
     @precondition(lambda self: self.hands)
     @rule(data=st.data())

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from mizzen.graph.plan import Plan, Route, Server, Table
-from tests.unit.gateway.harness import Gateway, Runtime, body_of, infer_request, publish, table_of, until
+from tests.unit.gateway.harness import Gateway, Runtime, body_of, infer_request, publish, request, table_of, until
 
 
 def test_no_table_means_no_models(start_gateway: Callable[..., Gateway], runtime: Runtime, folder: Path) -> None:
@@ -97,6 +97,34 @@ def test_a_version_that_is_gone(gateway: Gateway, folder: Path, runtime: Runtime
             assert _in_flight(gateway) == 0
         finally:
             other.close()
+
+
+@pytest.mark.parametrize("query", ["", "?by=asgi"])
+def test_a_swap_while_a_body_comes_in(
+    gateway: Gateway, folder: Path, start_runtime: Callable[..., Runtime], query: str
+) -> None:
+    other = start_runtime("other")
+    asked = request("POST", f"/v2/models/m/infer{query}", body_of([1.0]))
+    with gateway.client() as client:
+        client.send(asked[:-5])
+        publish(folder / "table.json", table_of(other.address, serial=2, version="2"))
+        until(lambda: gateway.infer([1.0]).json.get("model_version") == "2")
+        client.send(asked[-5:])
+        answer = client.answer()
+        assert answer.sums == [1.0]
+        assert answer.json["model_version"] == "2"
+
+
+def test_a_name_that_goes_while_a_body_comes_in(gateway: Gateway, folder: Path) -> None:
+    asked = infer_request([1.0])
+    with gateway.client() as client:
+        client.send(asked[:-5])
+        publish(folder / "table.json", Table(serial=2))
+        until(lambda: gateway.infer([1.0]).status == 404)
+        client.send(asked[-5:])
+        assert client.answer().status == 503
+        client.send(asked)
+        assert client.answer().status == 404
 
 
 def test_swaps_under_load_fail_no_request(

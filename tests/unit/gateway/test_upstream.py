@@ -144,6 +144,9 @@ def test_a_draining_replica_answers_what_it_owes_and_gets_no_more(
         frames.encode(frames.REPLY, 1, b"\xc1"),
         frames.encode(99, 0),
         frames.encode(frames.HELLO, 0, msgpack.pack([])),
+        frames.encode(frames.HELLO, 0, msgpack.pack({"state": "ready"})),
+        frames.encode(frames.REPLY, 1, msgpack.pack([1, [[9, b"[]"]]])),
+        frames.encode(frames.REPLY, 1, msgpack.pack([1, [[0, b"[]"]]]), flags=0),
     ],
 )
 def test_nonsense_from_a_replica_costs_it_the_connection(gateway: Gateway, runtime: Runtime, nonsense: bytes) -> None:

@@ -63,7 +63,7 @@ def test_unknown_fields_are_not_our_business() -> None:
         (encoded(TENSOR | {"data": None}), "inputs[0].data: expected a list"),
         (encoded(TENSOR | {"data": 1}), "inputs[0].data: expected a list"),
         (encoded(TENSOR | {"parameters": []}), "inputs[0].parameters: expected an object"),
-        (encoded(TENSOR, TENSOR), "inputs: the name 'x' is there twice"),
+        (encoded(TENSOR, TENSOR), "inputs[1].name: 'x' is there twice"),
         (encoded(TENSOR, id=5), "id: expected a string of at most 256 characters"),
         (encoded(TENSOR, id="x" * 257), "id: expected a string of at most 256 characters"),
         (encoded(TENSOR, outputs={}), "outputs: expected a list of objects with a name"),
