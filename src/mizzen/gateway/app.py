@@ -76,14 +76,14 @@ class App:
         namespace, path = _split(scope["raw_path"])
         model = _model_path(namespace, path)
         if model is not None and model.what == "infer":
-            if scope["method"] != "POST":
-                answer: Answer | None = _wrong_method("POST")
-            else:
+            if scope["method"] == "POST":
                 answer = await self._infer(model, dict(scope["headers"]).get(b"mizzen-timeout-ms"), receive)
+            else:
+                answer = self._refused(405, "this path takes POST", (b"allow", b"POST"))
         else:
             answer = self._read(namespace, path, model)
             if answer.code != 404 and scope["method"] not in ("GET", "HEAD"):
-                answer = _wrong_method("GET, HEAD")
+                answer = _error(405, "this path takes GET and HEAD", (b"allow", b"GET, HEAD"))
         if answer is None:
             return  # nobody is there any more
         length = (b"content-length", str(len(answer.body)).encode())
@@ -132,8 +132,10 @@ class App:
 
     async def _infer(self, path: ModelPath, timeout_ms: bytes | None, receive: ASGIReceiveCallable) -> Answer | None:
         try:
-            endpoint = self._service.routes.find(path.namespace, path.name, path.version)
+            self._service.routes.find(path.namespace, path.name, path.version)
             body = await self._body(receive)
+            # Again: a new Table may have come while the body did.
+            endpoint = self._service.routes.find(path.namespace, path.name, path.version)
         except NotFound as error:
             return self._refused(404, error.message)
         except TooLarge as error:
@@ -200,7 +202,3 @@ def _error(code: int, text: str, *headers: Header) -> Answer:
 
 def _not_ready(endpoint: Endpoint) -> Answer:
     return _error(UNAVAILABLE, f"no replica of '{endpoint.name}' version {endpoint.version} is ready", _RETRY)
-
-
-def _wrong_method(allowed: str) -> Answer:
-    return _error(405, f"this path takes {allowed}", (b"allow", allowed.encode()))

@@ -102,7 +102,7 @@ class FastProtocol(HttpToolsProtocol):
         self._stopping = True
         if not self._line:
             self._close_if_done()
-        elif not isinstance(self._line[-1], Exchange):
+        elif not self._reading and not isinstance(self._line[-1], Exchange):
             self._line[-1][0].keep_alive = False
 
     # asyncio.Protocol
@@ -129,7 +129,8 @@ class FastProtocol(HttpToolsProtocol):
                 if endpoint is not None:
                     self._begin(endpoint, data[end:], known.timeout_ms, closes=False)
                     return
-        self._parse(data)
+        while data and not self._deaf:
+            data = self._parse(data)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -236,21 +237,22 @@ class FastProtocol(HttpToolsProtocol):
             exchange.refuse(403, "Host and Origin must be loopback: only this machine may ask", self._service)
         else:
             body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-            self._begin(self._endpoint, body, self._timeout_ms, self._closes)
+            # A new Table may have come while the body did.
+            endpoint = self._service.routes.hot.get(self.url, self._endpoint)
+            self._begin(endpoint, body, self._timeout_ms, self._closes)
 
     # Reading
 
-    def _parse(self, data: bytes) -> None:
+    def _parse(self, data: bytes) -> bytes:
+        """Returns what it did not look at."""
         if self._left:
-            self._take_rest(data)
-            return
+            return self._take_rest(data)
         fresh = not self._reading
         self._begun = 0
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            if rest := data[upgrade.args[0] :]:
-                self.data_received(rest)
+            return data[upgrade.args[0] :]
         except httptools.HttpParserCallbackError:
             log.exception("failed while reading a request")
             self._refuse_and_close(500, "internal error")
@@ -263,16 +265,16 @@ class FastProtocol(HttpToolsProtocol):
                     self._refuse_and_close(431, f"the head of the request is longer than {HEAD_BYTES} bytes")
             elif fresh and self._begun == 1 and not self._reading and not self._deaf:
                 self._remember_head(data)
+        return b""
 
-    def _take_rest(self, data: bytes) -> None:
+    def _take_rest(self, data: bytes) -> bytes:
         """More of a body that the parser does not read."""
         body, rest = data[: self._left], data[self._left :]
         self._left -= len(body)
         self.on_body(body)
         if not self._left:
             self._whole()
-            if rest:
-                self.data_received(rest)
+        return rest
 
     def _remember_head(self, data: bytes) -> None:
         """`data` was one whole request."""

@@ -73,14 +73,11 @@ class Inference(Call):
             self.settle(BAD_REQUEST, str(fault).encode(), service.clock())
             return
         self.deadline = self._began + seconds
-        inputs = []
-        size = 0
-        for tensor in request.inputs:
-            data = memoryview(tensor.data)
-            size += len(data)
-            inputs.append((tensor.name, tensor.datatype, tensor.shape, frames.JSON, data))
-        self.size = size
-        self.item = (inputs, None if request.outputs is None else [output.name for output in request.outputs])
+        self.size = len(body)
+        self.item = (
+            [(each.name, each.datatype, each.shape, frames.JSON, memoryview(each.data)) for each in request.inputs],
+            None if request.outputs is None else [output.name for output in request.outputs],
+        )
         endpoint.submit(self)
 
     def settle(self, code: int, payload: bytes, now: float) -> None:

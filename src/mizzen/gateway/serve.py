@@ -82,7 +82,7 @@ async def serve(
         await server.run_until(stopping, socket)
     finally:
         file.stop()
-        fleet.close()
+        await fleet.close()
 
 
 def _config(app: App, front: Front, limits: Limits, log_level: str) -> uvicorn.Config:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from mizzen.protocol.v2 import InferRequest
+from mizzen.protocol.v2 import InferRequest, InputTensor
 
 
 class Tensor(msgspec.Struct, frozen=True):
@@ -30,28 +30,34 @@ decode_hello = msgspec.msgpack.Decoder(Hello).decode
 class Signature:
     """The inputs and outputs of one served version, made ready for one look per request."""
 
-    __slots__ = ("_inputs", "_outputs", "_plain")
+    __slots__ = ("_inputs", "_name", "_outputs", "_tail")
 
     def __init__(self, hello: Hello) -> None:
         self._inputs = {tensor.name: tensor.shape for tensor in hello.inputs}
         self._outputs = {tensor.name for tensor in hello.outputs}
-        # Nearly all requests have one input of one fixed width: these pass after two comparisons.
-        only = hello.inputs[0] if len(hello.inputs) == 1 else None
-        self._plain = (only.name, only.shape[1:]) if only and len(only.shape) > 1 and -1 not in only.shape[1:] else None
+        # Nearly all requests have one input of a fixed width: these pass after two comparisons.
+        self._name: str | None = None
+        self._tail: list[int] = []
+        if len(hello.inputs) == 1:
+            only = hello.inputs[0]
+            if len(only.shape) > 1 and -1 not in only.shape[1:]:
+                self._name, self._tail = only.name, only.shape[1:]
 
     def check(self, request: InferRequest) -> None:
         """ValueError for the first fault, worded for the caller. What passes may still be refused by the runtime."""
-        if self._inputs:
-            first = request.inputs[0]
-            if self._plain is None or (first.name, first.shape[1:]) != self._plain or len(request.inputs) > 1:
-                self._check_inputs(request)
+        inputs = request.inputs
+        first = inputs[0]
+        if first.name != self._name or first.shape[1:] != self._tail or len(inputs) > 1:
+            self._check_inputs(inputs)
         if request.outputs and self._outputs:
             for at, output in enumerate(request.outputs):
                 if output.name not in self._outputs:
                     raise ValueError(f"outputs[{at}].name: '{output.name}' is none of {_listed(self._outputs)}")
 
-    def _check_inputs(self, request: InferRequest) -> None:
-        for at, tensor in enumerate(request.inputs):
+    def _check_inputs(self, inputs: list[InputTensor]) -> None:
+        if not self._inputs:
+            return
+        for at, tensor in enumerate(inputs):
             wanted = self._inputs.get(tensor.name)
             if wanted is None:
                 raise ValueError(f"inputs[{at}].name: '{tensor.name}' is none of {_listed(self._inputs)}")
@@ -59,8 +65,8 @@ class Signature:
                 size not in (-1, given) for size, given in zip(wanted[1:], tensor.shape[1:], strict=True)
             ):
                 raise ValueError(f"inputs[{at}].shape: {tensor.shape} does not fit {wanted}")
-        if len(request.inputs) < len(self._inputs):
-            missing = self._inputs.keys() - {tensor.name for tensor in request.inputs}
+        if len(inputs) < len(self._inputs):
+            missing = self._inputs.keys() - {tensor.name for tensor in inputs}
             raise ValueError(f"inputs: {_listed(missing)} is missing")
 
 

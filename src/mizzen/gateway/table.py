@@ -60,9 +60,8 @@ class Fleet:
         for queue in gone:
             self._rehouse(queue.retire())
 
-    def close(self) -> None:
-        for replica in self._replicas.values():
-            replica.abort()
+    async def close(self) -> None:
+        await asyncio.gather(*(replica.abort() for replica in self._replicas.values()))
         self._replicas.clear()
 
     def _connect(self, wanted: dict[Key, plan.Server]) -> None:

@@ -43,6 +43,7 @@ class Replica(asyncio.Protocol):
         self._serial = 0
         self._owed = 0
         """Calls in the batch that is out; 0: none is."""
+        self._greeted = False
         self._leaving = False
         self._retired = False
         self._delay = 0.0
@@ -56,13 +57,14 @@ class Replica(asyncio.Protocol):
         self._queue.drains(self)
         self._leave()
 
-    def abort(self) -> None:
+    async def abort(self) -> None:
         """Close now, whatever is owed."""
         self._retired = True
-        if self._connecting is not None:
-            self._connecting.cancel()
         if self._transport is not None:
             self._transport.abort()
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait((self._connecting,))
 
     def send(self, batch: list[Call]) -> None:
         assert self._transport is not None
@@ -78,7 +80,10 @@ class Replica(asyncio.Protocol):
         self._transport.set_write_buffer_limits(_WRITE_BUFFER)
         self._reader = frames.Reader()
         self._owed = 0
+        self._greeted = False
         self._leaving = False
+        if self._retired:  # while the connection was under way
+            self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -98,22 +103,29 @@ class Replica(asyncio.Protocol):
         if frame.type == frames.REPLY:
             self._take_reply(frame)
         elif frame.type == frames.HELLO:
-            hello = decode_hello(frame.body)
-            if hello.state == "ready" and not self._leaving:
-                self._delay = FIRST_RETRY
-                self._queue.joined(self, hello)
+            self._take_hello(frame)
         elif frame.type == frames.DRAIN:
             self._queue.drains(self)
             self._leave()
         else:
             raise frames.FrameError(f"unexpected frame of type {frame.type}")
 
+    def _take_hello(self, frame: frames.Frame) -> None:
+        hello = decode_hello(frame.body)
+        if hello.state != "ready" or self._leaving:
+            return
+        if self._greeted:
+            raise frames.FrameError("a second hello")
+        self._greeted = True
+        self._delay = FIRST_RETRY
+        self._queue.joined(self, hello)
+
     def _take_reply(self, frame: frames.Frame) -> None:
-        _, entries = _decode_reply(frame.body)
+        service_us, entries = _decode_reply(frame.body)
         if frame.id != self._serial or len(entries) != self._owed or not self._owed or not frame.flags & frames.LAST:
             raise frames.FrameError(f"a reply to frame {frame.id} that does not match what was asked")
         self._owed = 0
-        self._queue.answered(self, entries)
+        self._queue.answered(self, entries, service_us / 1e6)
         if self._leaving and not self._owed:
             self._drop()
 
