@@ -21,6 +21,8 @@ from mizzen.protocol import frames
 FRAME_BYTES = 1 << 20
 """Of one frame, unless a single call has more."""
 SWEEP_SECONDS = 0.01
+LOOK_SECONDS = 0.05
+"""Between two looks for calls that nobody waits for any more, in a full queue."""
 QUICK_SECONDS = 0.001
 """A model that answers a batch sooner gains more from a larger next batch than from an early one."""
 
@@ -114,6 +116,7 @@ class Queue:
         self._soonest = math.inf
         """No call that waits has an earlier deadline."""
         self._hold_until = clock() + hold_seconds
+        self._look_again = 0.0
         self._retired = False
         sweeper.queues.add(self)
 
@@ -282,8 +285,11 @@ class Queue:
         self._pump()
 
     def _make_room(self) -> bool:
-        """Callers that have gone leave their calls behind until somebody looks."""
-        self._drop_dead(self._clock())
+        """Callers that have gone leave their calls behind until somebody looks: in a full queue, not at every call."""
+        now = self._clock()
+        if now >= self._look_again:
+            self._look_again = now + LOOK_SECONDS
+            self._drop_dead(now)
         return len(self.waiting) < self._limit
 
     def _drop_dead(self, now: float) -> None:

@@ -6,14 +6,10 @@ Run it with uvloop: `uvloop.run(serve(...))`. The listening socket is handed in;
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
-import signal
 import socket as sockets
-import threading
 import time
-from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +25,7 @@ from mizzen.gateway.metrics import Metrics
 from mizzen.gateway.queues import Queue, Sweeper
 from mizzen.gateway.table import Fleet, TableFile
 from mizzen.graph.plan import Server as ServedVersion
+from mizzen.webserver import WebServer
 
 log = logging.getLogger(__name__)
 
@@ -103,8 +100,8 @@ def _config(app: App, front: Front, limits: Limits, log_level: str) -> uvicorn.C
     )
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's, except that code after it still runs, and that it keeps our Front in time."""
+class _Server(WebServer):
+    """Keeps our Front in time, and closes what is over its time."""
 
     def __init__(self, config: uvicorn.Config, front: Front) -> None:
         super().__init__(config)
@@ -131,22 +128,6 @@ class _Server(uvicorn.Server):
                 assert isinstance(connection, FastProtocol)
                 connection.close_if_idle(idle_since)
         return stop
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        """uvicorn would raise the signal again once it has stopped, and end the process before us."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        loop = asyncio.get_running_loop()
-        handled = (signal.SIGINT, signal.SIGTERM)
-        for number in handled:
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        try:
-            yield
-        finally:
-            for number in handled:
-                loop.remove_signal_handler(number)
 
     async def _stop_on(self, stopping: asyncio.Event) -> None:
         await stopping.wait()
