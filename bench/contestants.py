@@ -52,6 +52,10 @@ class Contestant(Protocol):
     def stop(self) -> None: ...
 
 
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""As Mizzen's runtimes have it: threads for one row would only cost."""
+
+
 @dataclass
 class Program:
     """A server that is one command; its children are found below its pid."""
@@ -118,7 +122,8 @@ def fastapi(folder: Path, model: Path) -> Program:
         server = [sys.executable, "-m", "uvicorn", "bench.fastapi_app:app", "--host", "127.0.0.1", "--port", str(port)]
         return [*server, "--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"]
 
-    return Program("fastapi", folder, command, {"BENCH_MODEL": str(model), "PYTHONPATH": str(HERE.parent)})
+    environ = {"BENCH_MODEL": str(model), "PYTHONPATH": str(HERE.parent)}
+    return Program("fastapi", folder, command, environ | ONE_THREAD)
 
 
 @dataclass
