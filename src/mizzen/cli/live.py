@@ -62,7 +62,7 @@ class _Sampler:
 
 def sentence(ready: int, rate: float, median: float | None) -> str:
     models = "1 model" if ready == 1 else f"{ready} models"
-    latency = "–" if median is None else f"{median * 1000:.1f} ms"
+    latency = "-" if median is None else f"{median * 1000:.1f} ms"
     return f"{models} ready · {rate:.0f} requests/s · p50 {latency}"
 
 

@@ -46,7 +46,7 @@ def test_readings_that_say_nothing() -> None:
 
 def test_the_sentence_of_the_live_line() -> None:
     assert live.sentence(1, 12.4, 0.0015) == "1 model ready · 12 requests/s · p50 1.5 ms"
-    assert live.sentence(0, 0.0, None) == "0 models ready · 0 requests/s · p50 –"
+    assert live.sentence(0, 0.0, None) == "0 models ready · 0 requests/s · p50 -"
     assert [live.duration(seconds) for seconds in (5, 65, 3720)] == ["5 s", "1 min 5 s", "1 h 2 min"]
 
 
