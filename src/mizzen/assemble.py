@@ -1,7 +1,7 @@
 """Settings -> a running plane or gateway. The only file that names concrete classes.
 
-`start` is what `mizzen up` calls: it writes down what to run and starts the supervisor. The supervisor then runs this
-module as `python -m mizzen.assemble plane` and `… gateway`, with the settings and the listening sockets in the
+`find` and `start` are what `mizzen up` calls; `start` writes down what to run and starts the supervisor. That then runs
+this module as `python -m mizzen.assemble plane` and `… gateway`, with the settings and the listening sockets in the
 environment. Imports stand inside the functions, because a gateway must not pay for a plane.
 """
 
@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from mizzen.errors import Unavailable
 from mizzen.settings import Settings
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import Boot, Listener, ProcessSpec
@@ -41,36 +40,34 @@ class Running:
     already_running: bool
 
 
+def find(home: Home) -> Running | None:
+    """The plane that runs in this data dir and will go on; waits some seconds while that is unsure."""
+    from mizzen.supervisor import launch
+
+    info = launch.settled(home)
+    return None if info is None else _running(info, already=True)
+
+
 def start(settings: Settings) -> Running:
-    """Start the supervisor of this data dir, or find the one that runs. Raises Unavailable with the reason."""
+    """Start the supervisor of this data dir, for when `find` found none. Raises launch.StartFailed.
+
+    It ends again unless somebody ties a tether to it soon: a starter that dies leaves nothing behind.
+    """
     from mizzen.supervisor import launch
 
     home = Home.of(settings.root)
     home.prepare()
-    found = find(home)
-    if found is not None:
-        return found
     boot(settings, home).write(home.boot)
-    try:
-        launch.launch(home, python=sys.executable)
-    except launch.StartFailed as failure:
-        raise Unavailable(str(failure)) from failure
-    found = find(home)
-    if found is None:
-        raise Unavailable("the supervisor ended right after its start", hint=f"see {home.logs / 'supervisor.log'}")
-    return Running(found.control_url, found.inference_url, found.data_dir, found.supervisor_pid, already_running=False)
+    here = launch.launch(home, python=sys.executable, tethered=True)
+    info = launch.alive(home)
+    if info is None:
+        raise launch.StartFailed("the supervisor ended right after its start")
+    return _running(info, already=not here)
 
 
-def find(home: Home) -> Running | None:
-    """The plane that runs in this data dir, if one does."""
-    from mizzen.supervisor import client
-
-    try:
-        info = client.ask(home, "info")
-    except client.SupervisorGone:
-        return None
+def _running(info: Mapping[str, Any], *, already: bool) -> Running:
     urls = {name: url_of(listener) for name, listener in info["listeners"].items()}
-    return Running(urls["control"], urls["inference"], info["data_dir"], info["pid"], already_running=True)
+    return Running(urls["control"], urls["inference"], info["data_dir"], info["pid"], already_running=already)
 
 
 def url_of(listener: Mapping[str, Any]) -> str:
@@ -174,6 +171,7 @@ async def gateway(settings: Settings, listeners: Mapping[str, int]) -> None:
     limits = Limits(
         max_body_bytes=settings.max_body_bytes,
         queue_limit=settings.queue_limit,
+        queue_bytes=settings.queue_bytes,
         hold_seconds=settings.hold_seconds,
         stop_timeout=settings.stop_timeout,
     )

@@ -34,6 +34,7 @@ class Settings:
     start_timeout: float = _setting(60.0, "Seconds until a start that is not ready counts as failed.")
     stop_timeout: float = _setting(1.0, "Seconds that requests in flight get to finish when stopping.")
     queue_limit: int = _setting(16384, "Requests that may wait for one served version in one gateway; beyond it: 503.")
+    queue_bytes: int = _setting(256 << 20, "Bytes of requests that may wait likewise; beyond it: 503.")
     hold_seconds: float = _setting(30.0, "How long requests wait for a lost replica to come back before they get 503.")
     max_body_bytes: int = _setting(64 << 20, "Largest request body of the inference API.")
     log_level: str = _setting("info", "debug, info, warning or error.")
@@ -100,9 +101,6 @@ class Settings:
             faults.append(Fault("gateways", "must be 1 to 64"))
         if self.log_level not in ("debug", "info", "warning", "error"):
             faults.append(Fault("log_level", f"{self.log_level!r} is none of debug, info, warning, error"))
-        faults += [
-            Fault(name, "must be above 0")
-            for name in ("start_timeout", "stop_timeout", "queue_limit", "hold_seconds", "max_body_bytes")
-            if getattr(self, name) <= 0
-        ]
+        above_0 = ("start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "max_body_bytes")
+        faults += [Fault(name, "must be above 0") for name in above_0 if getattr(self, name) <= 0]
         return faults

@@ -18,6 +18,7 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Engine, Observation
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.workload import WorkloadStatus
 from mizzen.protocol import frames
 from tests.support.supervised import Supervised, supervised
 
@@ -96,6 +97,11 @@ def workload(code: str, **spec: Any) -> Resource:
     return Resource("Workload", meta, {"purpose": "serve", "command": ["python", "-c", code], **spec})
 
 
+def reported(resource: Resource, seen: Observation) -> Resource:
+    """As it is stored once a controller has written down what was seen."""
+    return resource.with_status(WorkloadStatus(replicas=seen.replicas))
+
+
 def changed(resource: Resource, **spec: Any) -> Resource:
     return replace(resource, spec={**resource.spec, **spec})
 
@@ -124,7 +130,72 @@ def test_apply_is_idempotent(world: World) -> None:
 def test_another_engine_finds_what_runs_and_reports_it_as_it_is(world: World) -> None:
     async def body() -> None:
         before = await ready(world.engine(), workload(SERVES))
-        assert await world.engine().apply(workload(SERVES)) == before
+        assert await world.engine().apply(reported(workload(SERVES), before)) == before
+
+    run(world, body)
+
+
+def test_a_replica_too_busy_to_say_hello_to_another_engine_stays_ready(world: World) -> None:
+    busy = workload(SERVES.replace("peers.append(peer)", "import time; time.sleep(600)"))
+
+    async def body() -> None:
+        before = await ready(world.engine(), busy)
+        after = world.engine()
+        for _ in range(20):
+            assert await after.apply(reported(busy, before)) == before
+            await asyncio.sleep(0.02)
+        assert _states(await world.engine().apply(busy)) == {"starting"}, "nobody told that it was ready"
+        os.kill(before.replicas[0].pid or 0, signal.SIGKILL)
+        seen = await observed(after, reported(busy, before), lambda seen: seen.replicas[0].restarts == 1)
+        assert seen.replicas[0].pid != before.replicas[0].pid
+
+    run(world, body)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_with_another_spec_replicas_are_replaced_one_at_a_time_where_they_are(world: World, count: int) -> None:
+    given = workload(SERVES, replicas=count)
+
+    async def body() -> None:
+        engine = world.engine()
+        before = await ready(engine, given)
+        addresses = [replica.address for replica in before.replicas]
+
+        def replaced(seen: Observation) -> bool:
+            assert [replica.address for replica in seen.replicas] == addresses
+            assert "stopping" not in _states(seen)
+            assert sum(replica.state != "ready" for replica in seen.replicas) <= 1
+            pids = zip(seen.replicas, before.replicas, strict=True)
+            return _states(seen) == {"ready"} and all(now.pid != then.pid for now, then in pids)
+
+        await observed(engine, changed(given, env={"X": "2"}), replaced)
+
+    run(world, body)
+
+
+def test_a_spec_that_cannot_start_replaces_only_one_of_several_that_serve(world: World) -> None:
+    given = workload(SERVES, replicas=2)
+
+    async def body() -> None:
+        engine = world.engine()
+        before = await ready(engine, given)
+        broken = changed(given, command=["python", "-c", GIVES_UP])
+        seen = await observed(engine, broken, lambda seen: "failed" in _states(seen))
+        assert seen.replicas[1] == before.replicas[1]
+        assert await engine.apply(broken) == seen
+        await ready(engine, given)
+
+    run(world, body)
+
+
+def test_files_that_are_not_there_are_told_as_a_failure(world: World) -> None:
+    missing = {"path": "a", "digest": "sha256:" + "0" * 64, "size": 1}
+
+    async def body() -> None:
+        engine = world.engine()
+        (replica,) = (await engine.apply(workload(SERVES, artifacts=[missing]))).replicas
+        assert (replica.state, replica.message) == ("failed", f"no blob {missing['digest']}")
+        await ready(engine, workload(SERVES))
 
     run(world, body)
 

@@ -460,6 +460,26 @@ async def test_history_tells_who_did_what(store: Store) -> None:
     assert await store.history(Ref("Model", "iris", "other")) == ()
 
 
+@on_every_store
+async def test_histories_are_those_of_all_names_that_begin_so(store: Store) -> None:
+    for name in ("iris.2", "iris.1", "iris", "iris-1", "iri", "iris.é", "iris_1", "irist"):
+        await store.create(model(name, of=name), "ann")
+    await store.create(model("iris.1", "other"), "ann")
+    await store.create(replace(model("iris.1"), kind="Workload"), "ann")
+    await store.delete(Ref("Model", "iris.2"), "bob")
+
+    found = await store.histories("Model", "default", "iris.")
+    assert [(r.ref, r.number, r.action, r.actor) for r in found] == [
+        (Ref("Model", "iris.2"), 1, "created", "ann"),
+        (Ref("Model", "iris.1"), 1, "created", "ann"),
+        (Ref("Model", "iris.é"), 1, "created", "ann"),
+        (Ref("Model", "iris.2"), 2, "deleted", "bob"),
+    ]
+    assert tuple(r for r in found if r.ref.name == "iris.2") == await store.history(Ref("Model", "iris.2"))
+    assert len(await store.histories("Model", "default")) == 9
+    assert await store.histories("Model", "default", "iris%") == ()
+
+
 @every_store
 def test_history_outlives_compaction_and_restart(opener: Opener, tmp_path: Path) -> None:
     async def body() -> None:

@@ -67,6 +67,25 @@ def test_everything_killed_at_once_comes_back_with_up(weigher: planes.TestPlane)
     check_state(plane)
 
 
+@pytest.mark.parametrize("revivable", [True, False])
+def test_up_while_the_supervisor_is_being_brought_back(weigher: planes.TestPlane, revivable: bool) -> None:
+    plane = weigher
+    supervisor, gateway, runtime = plane.status()["supervisor_pid"], plane.pid("gateway-0"), plane.pid("runtime")
+    control = plane.pid("plane")
+    for pid in (control,) if revivable else (control, gateway):
+        os.kill(pid, signal.SIGSTOP)  # or it might revive before it is dead
+    os.kill(supervisor, signal.SIGKILL)
+    os.kill(control, signal.SIGKILL)
+    plane.cli("up", *planes.FREE_PORTS)
+    assert (plane.pid("gateway-0") == gateway) == revivable
+    assert plane.pid("runtime") == runtime
+    status = plane.status()
+    assert (status["control_url"], status["inference_url"]) == (plane.control_url, plane.inference_url)
+    url = f"{plane.inference_url}/v2/models/weigher/ready"
+    planes.wait_until(lambda: httpx2.get(url).status_code == 200, "serving again on the same port")
+    check_state(plane)
+
+
 def test_down_works_with_supervisor_and_plane_dead(weigher: planes.TestPlane) -> None:
     plane = weigher
     supervisor = plane.status()["supervisor_pid"]

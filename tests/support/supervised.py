@@ -26,6 +26,15 @@ IGNORES_TERM = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); " + SLEEPS
 )
 
+KEEPS = """
+import asyncio, json, os, pathlib
+from mizzen.supervisor.home import Home
+from mizzen.supervisor.revive import keep
+print("keeping", flush=True)
+home = Home.of(pathlib.Path(os.environ["MIZZEN_DATA_DIR"]))
+asyncio.run(keep(home, json.loads(os.environ["MIZZEN_LISTENERS"]), delay=float(os.environ["DELAY"])))
+"""
+
 
 class Supervised:
     def __init__(self, data_dir: Path) -> None:
@@ -36,6 +45,11 @@ class Supervised:
     def spec(self, key: str, code: str = SLEEPS, **fields: Any) -> ProcessSpec:
         argv = (sys.executable, "-S", "-c", code)
         return replace(ProcessSpec(key=key, argv=argv, log=str(self.home.logs / f"{key}.log")), **fields)
+
+    def keeper(self, key: str, *, delay: float = 0, code: str = KEEPS) -> ProcessSpec:
+        """Holds the listening sockets and brings a killed supervisor back, as plane and gateways do."""
+        argv = (sys.executable, "-P", "-c", code)
+        return self.spec(key, argv=argv, listeners=True, env={"DELAY": str(delay)})
 
     def start(self, *processes: ProcessSpec, listeners: tuple[Listener, ...] = (), stop_timeout: float = 1.0) -> None:
         Boot(listeners, processes, stop_timeout).write(self.home.boot)

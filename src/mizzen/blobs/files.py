@@ -5,7 +5,6 @@ Blocking code: callers on an event loop use a thread. Any number of threads and 
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import re
@@ -16,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from mizzen.blobs import folders
+from mizzen.blobs import content, folders
 from mizzen.blobs.folders import HasContent
 from mizzen.errors import Fault, Invalid, NotFound, Unavailable
 
-CHUNK = 1 << 20
 DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 
 
@@ -45,9 +43,12 @@ class FileBlobs:
         self._root = root
 
     def put_file(self, source: Path) -> Blob:
-        """Durable when this returns. Content that is there already is kept. NotFound; Unavailable for a full disk."""
-        with _open_regular(source) as content:
-            return self._put(content)
+        """Durable when this returns. Content that is there already is kept, unless it is damaged: then it is replaced.
+
+        NotFound; Unavailable for a full disk.
+        """
+        with _open_regular(source) as file:
+            return self._put(file)
 
     def put_bytes(self, data: bytes) -> Blob:
         """As `put_file`."""
@@ -71,10 +72,10 @@ class FileBlobs:
     def lay_out(self, entries: Iterable[HasContent], target: Path) -> None:
         """Make `target` a folder that holds exactly these files; nothing happens when it does already.
 
-        It appears whole, or not at all. One caller at a time for each target. NotFound; Invalid for a path that
-        leads out of it.
+        It appears whole, or not at all. What is done to its files is not done to the blobs. One caller at a time for
+        each target. NotFound, also for a blob that is damaged; Invalid for a path that leads out of it.
         """
-        files = {path: self.path(digest) for path, digest in folders.checked(entries).items()}
+        files = {path: (digest, self.path(digest)) for path, digest in folders.checked(entries).items()}
         try:
             folders.lay_out(files, target)
         except OSError as error:
@@ -85,14 +86,14 @@ class FileBlobs:
         for left in self._root.glob("incoming/*"):
             left.unlink(missing_ok=True)
 
-    def _put(self, content: BinaryIO | io.RawIOBase) -> Blob:
+    def _put(self, source: BinaryIO | io.RawIOBase) -> Blob:
         try:
             incoming = _folder(self._root / "incoming")
             handle, name = tempfile.mkstemp(dir=incoming)
             temporary = Path(name)
             try:
                 with open(handle, "wb", buffering=0) as file:
-                    blob = _copy(content, file)
+                    blob = Blob(*content.copy(source, file))
                     os.fchmod(file.fileno(), 0o444)
                     os.fsync(file.fileno())
                 self._keep(temporary, blob)
@@ -105,8 +106,8 @@ class FileBlobs:
     def _keep(self, temporary: Path, blob: Blob) -> None:
         place = self._place(blob.digest)
         _folder(place.parent)
-        # A size that differs is damage from outside, which putting the content again repairs.
-        if not (place.is_file() and place.stat().st_size == blob.size):
+        # What differs is damage from outside, which putting the content again repairs.
+        if not (place.is_file() and place.stat().st_size == blob.size and content.digest_of(place) == blob.digest):
             temporary.rename(place)
         # Also when it was there: whoever renamed it may not have got this far yet.
         _sync(place.parent)
@@ -130,18 +131,6 @@ def _open_regular(source: Path) -> io.FileIO:
         os.close(handle)
         raise Invalid.of(str(source), (Fault("", "not a regular file"),))
     return open(handle, "rb", buffering=0)
-
-
-def _copy(content: BinaryIO | io.RawIOBase, file: io.FileIO) -> Blob:
-    hasher = hashlib.sha256()
-    size = 0
-    while chunk := content.read(CHUNK):
-        hasher.update(chunk)
-        size += len(chunk)
-        rest = memoryview(chunk)
-        while rest:
-            rest = rest[file.write(rest) :]
-    return Blob(f"sha256:{hasher.hexdigest()}", size)
 
 
 def _folder(path: Path) -> Path:

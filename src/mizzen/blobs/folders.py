@@ -1,16 +1,20 @@
-"""Folders of files: which files one holds, and laying one out from files kept elsewhere."""
+"""Folders of files: which files one holds, and laying one out from files kept elsewhere.
+
+Beside a folder that was laid out stands a marker: the digest of each file, and how its inode looked then. Whatever is
+done to a file changes its inode, so a second look costs no reading.
+"""
 
 from __future__ import annotations
 
-import errno
-import filecmp
+import json
 import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Any, Protocol
 
+from mizzen.blobs import content
 from mizzen.errors import Fault, Invalid, NotFound
 
 MOST_FILES = 10_000
@@ -78,22 +82,35 @@ def checked(entries: Iterable[HasContent]) -> dict[str, str]:
     return digests
 
 
-def lay_out(files: Mapping[str, Path], target: Path) -> None:
-    """Make `target` a folder of exactly these files: built beside it, then renamed."""
-    if _holds(target, files):
-        return
+def lay_out(files: Mapping[str, tuple[str, Path]], target: Path) -> None:
+    """Make `target` a folder of exactly these files, path to (digest, content): built beside it, then renamed.
+
+    The files are nobody else's: not linked, because whoever runs with them may write to them. NotFound when a
+    content does not have its digest.
+    """
     # Fixed names, so that what a killed process left is found and removed by the next.
-    new, old = (target.with_name(f".{target.name}.{word}") for word in ("new", "old"))
+    new, old, marker = (target.with_name(f".{target.name}.{word}") for word in ("new", "old", "laid"))
+    if _holds(target, {path: digest for path, (digest, _) in files.items()}, marker):
+        return
     _remove(new)
     _remove(old)
     new.mkdir(parents=True)
-    for path, content in files.items():
+    laid: dict[str, Any] = {}
+    for path, (digest, source) in files.items():
         place = new / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        _link_or_copy(content, place)
+        if content.clone_or_copy(source, place) != digest:
+            _remove(new)
+            raise NotFound(
+                f"blob {digest} is damaged: {source} holds something else",
+                hint="register a version with this file again, which replaces it",
+            )
+        place.chmod(0o444)
+        laid[path] = [digest, *_look(place)]
     if os.path.lexists(target):
         target.rename(old)
     new.rename(target)
+    marker.write_text(json.dumps(laid))
     _remove(old)
 
 
@@ -129,18 +146,24 @@ def _fault(file: Path, top: Path) -> str | None:
     return None
 
 
-def _holds(target: Path, files: Mapping[str, Path]) -> bool:
-    """Does the folder hold exactly these? Bytecode that was written beside them does not count."""
+def _holds(target: Path, digests: Mapping[str, str], marker: Path) -> bool:
+    """Does the folder hold exactly these, untouched? Bytecode that was written beside them does not count."""
     if not target.is_dir():
         return False
-    found = {file.relative_to(target).as_posix() for file in _walk(target)}
-    return found <= files.keys() and all(_same(target / path, content) for path, content in files.items())
-
-
-def _same(file: Path, content: Path) -> bool:
-    if file.is_symlink() or not file.is_file():
+    try:
+        laid = json.loads(marker.read_bytes())
+    except (OSError, ValueError):  # none, or torn
         return False
-    return file.samefile(content) or filecmp.cmp(file, content, shallow=False)
+    found = {file.relative_to(target).as_posix(): file for file in _walk(target)}
+    return found.keys() == digests.keys() and laid == {
+        path: [digests[path], *_look(file)] for path, file in found.items()
+    }
+
+
+def _look(file: Path) -> tuple[int, ...]:
+    """Changes with the file; nobody but the kernel sets the time of the last change."""
+    found = file.lstat()
+    return found.st_mode, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _remove(path: Path) -> None:
@@ -153,14 +176,3 @@ def _remove(path: Path) -> None:
 def _is_text(name: str) -> bool:
     """False for NUL, and for what Python makes of file names that are not UTF-8."""
     return "\0" not in name and name == name.encode(errors="replace").decode()
-
-
-def _link_or_copy(content: Path, place: Path) -> None:
-    try:
-        os.link(content, place)
-    except OSError as error:
-        # Another filesystem, one without links, not our file, or linked too often. Anything else would fail again.
-        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EACCES):
-            raise
-        shutil.copyfile(content, place)
-        place.chmod(0o444)

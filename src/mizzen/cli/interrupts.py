@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
@@ -35,8 +37,19 @@ class Interrupts:
     def collect(self) -> None:
         self._collecting = True
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """For what must not be left half done: a signal that comes meanwhile raises at the end of the block."""
+        self._collecting = True
+        try:
+            yield
+        finally:
+            self._collecting = False
+        if self.count:
+            raise KeyboardInterrupt
+
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1  # in any case: Python swallows what is raised in a destructor
+        self.came.set()
         if not self._collecting:
             raise KeyboardInterrupt
-        self.count += 1
-        self.came.set()

@@ -1,7 +1,7 @@
 """What `mizzen up` does: starts a plane, says when each part is ready, shows it, and ends it.
 
 In the foreground it is only a viewer of a supervisor that runs by itself: it holds a tether, and a signal makes it ask
-for the stop.
+for the stop. A start is tethered in any case until it has succeeded: however it fails, nothing is left.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ from mizzen.cli.interrupts import Interrupts
 from mizzen.sdk import locate, stopping
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.tether import KeptTether
-from mizzen.supervisor import client
+from mizzen.supervisor import client, launch
 from mizzen.supervisor.home import Home
 
 if TYPE_CHECKING:
@@ -35,11 +35,9 @@ def run(settings: Settings, *, demo: bool, detach: bool, began: float) -> None:
     """Until the plane is ready, when detached or found running; else until it is stopped."""
     home = Home.of(settings.root)
     with Interrupts() as interrupts:
-        tether = _start(settings, home, demo=demo, detach=detach, began=began)
-        asyncio.run(welcome.show(locate.in_data_dir(settings.root), Path(settings.data_dir)))
+        tether = _start(settings, home, interrupts, demo=demo, detach=detach, began=began)
         if tether is None:
             return
-        interrupts.collect()
         live.watch(locate.in_data_dir(settings.root), tether, interrupts)
         if interrupts.count:
             farewell.stop(home, interrupts)
@@ -50,56 +48,66 @@ def run(settings: Settings, *, demo: bool, detach: bool, began: float) -> None:
             output.say("the plane was stopped")
 
 
-def _start(settings: Settings, home: Home, *, demo: bool, detach: bool, began: float) -> KeptTether | None:
-    """A tether, when this viewer is to hold one. What fails leaves nothing running."""
-    with _training(settings.root, wanted=demo) as training:
+def _start(
+    settings: Settings, home: Home, interrupts: Interrupts, *, demo: bool, detach: bool, began: float
+) -> KeptTether | None:
+    """A tether, when this viewer is to hold one; then signals are collected, too. What fails leaves nothing running."""
+    with ExitStack() as undo:
+        training = None
+        if demo:  # trained while the plane starts
+            with interrupts.held():
+                training = demonstration.Training(settings.root)
+                undo.callback(training.cancel)
         output.tick("environment", began)
         began = time.monotonic()
-        running = _started(settings)
-        with _undone_on_failure(home, mine=not running.already_running):
-            tether = None if detach or running.already_running else KeptTether(home)
-            asyncio.run(_wait_up(settings.root, home, settings.start_timeout))
-            output.tick("plane" + (" (was running)" if running.already_running else ""), began)
-            if training is not None:
-                began = time.monotonic()
-                fresh = asyncio.run(_serve_demo(settings.root, training))
-                output.tick("model trained and serving" if fresh else "model serving", began)
+        tether, running = None, assemble.find(home)
+        if running is None:
+            with interrupts.held():
+                running = _started(settings, home)
+                if not running.already_running:
+                    undo.enter_context(_undone_on_failure(home))
+                    tether = _tied(home)
+        asyncio.run(_wait_up(settings.root, home, settings.start_timeout))
+        output.tick("plane" + (" (was running)" if running.already_running else ""), began)
+        if training is not None:
+            began = time.monotonic()
+            fresh = asyncio.run(_serve_demo(settings.root, training))
+            output.tick("model trained and serving" if fresh else "model serving", began)
+        asyncio.run(welcome.show(locate.in_data_dir(settings.root), Path(settings.data_dir)))
+        if tether is not None and detach:
+            with interrupts.held():
+                tether.release()
+            tether = None
+        interrupts.collect()
     return tether
 
 
-def _started(settings: Settings) -> assemble.Running:
+def _started(settings: Settings, home: Home) -> assemble.Running:
     try:
         return assemble.start(settings)
-    except errors.Unavailable as error:
-        if error.hint or " is taken" not in error.message:
-            raise
-        hint = "end that program, or let free ports be picked: --port 0 --inference-port 0"
-        raise errors.Unavailable(error.message, hint=hint) from error
+    except launch.StartFailed as failure:
+        hint = f"see {home.supervisor_log}"
+        if failure.reason is launch.Reason.PORT_TAKEN:
+            hint = "end that program, or let free ports be picked: --port 0 --inference-port 0"
+        raise errors.Unavailable(str(failure), hint=hint) from failure
 
 
-@contextmanager
-def _training(root: Path, *, wanted: bool) -> Iterator[demonstration.Training | None]:
-    """The demo's model is trained while the plane starts."""
-    if not wanted:
-        yield None
-        return
-    training = demonstration.Training(root)
+def _tied(home: Home) -> KeptTether:
     try:
-        yield training
-    finally:
-        training.cancel()
+        return KeptTether(home)
+    except client.SupervisorGone as error:
+        raise errors.Unavailable("the supervisor ended during the start", hint=f"see {home.supervisor_log}") from error
 
 
 @contextmanager
-def _undone_on_failure(home: Home, *, mine: bool) -> Iterator[None]:
+def _undone_on_failure(home: Home) -> Iterator[None]:
     """Also on Ctrl-C: what this command started and could not finish is ended again."""
     try:
         yield
     except BaseException as error:
-        if mine:
-            stopping.stop(home, graceful=False)
-            if isinstance(error, KeyboardInterrupt):
-                output.note("interrupted; what had started was ended")
+        stopping.stop(home, graceful=False)
+        if isinstance(error, KeyboardInterrupt):
+            output.note("interrupted; what had started was ended")
         raise
 
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from mizzen.errors import Invalid
 from mizzen.kinds.meta import Condition, Meta, Ref, Resource
 from mizzen.kinds.model import ModelVersionSpec, version_object_name
-from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, workload_name
+from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, url_of, workload_name
 from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 from mizzen.reconcile.controller import Decision, find, owners
 from mizzen.stores.store import Store, Where
@@ -105,7 +105,7 @@ class Serving:
         replicas = WorkloadStatus.of(workload).replicas if workload else ()
         return InferenceModelStatus(
             conditions=conditions,
-            url=f"{self._inference_url}/v2/models/{resource.meta.name}" if serving else None,
+            url=url_of(self._inference_url, resource.ref) if serving else None,
             serving_version=serving,
             replicas=len(replicas),
             ready_replicas=sum(replica.state == "ready" for replica in replicas),

@@ -15,14 +15,12 @@ from typing import NoReturn
 
 import msgspec
 
-from mizzen.errors import Expired, Unavailable
+from mizzen.errors import Expired
 from mizzen.graph import plan
 from mizzen.graph.compile import compile_table
 from mizzen.stores.store import Store
 
 KINDS = ("Model", "InferenceModel", "Workload")
-READS = 50
-"""Attempts to read all kinds at one place in the order of changes, before giving the writers time."""
 LONGEST_DELAY = 5.0
 
 log = logging.getLogger(__name__)
@@ -87,13 +85,10 @@ class TablePublisher:
             await self._changed.wait()
 
     async def _compile(self) -> plan.Table:
-        for _ in range(READS):
-            models, inference_models, workloads = [await self._store.list(kind) for kind in KINDS]
-            # Listings read at different places may contradict each other, say by naming a server that is not there.
-            if models.resource_version == inference_models.resource_version == workloads.resource_version:
-                serial = int(models.resource_version)
-                return compile_table(models.items, inference_models.items, workloads.items, serial)
-        raise Unavailable("the store changes too fast to be read in one piece")
+        # Of one moment: else they may contradict each other, say by naming a server that is not there.
+        async with self._store.snapshot() as moment:
+            models, inference_models, workloads = [await moment.list(kind) for kind in KINDS]
+        return compile_table(models.items, inference_models.items, workloads.items, serial=int(models.resource_version))
 
 
 def _replace_file(path: Path, data: bytes) -> None:

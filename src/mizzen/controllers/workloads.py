@@ -66,21 +66,28 @@ class Workloads:
             return Decision(drop_finalizers=frozenset({ENGINE_FINALIZER}))
         if facts.resource.deleting:
             return Decision(again=WHILE_DELETING)
-        replicas = facts.observation.replicas
+        replicas = facts.observation.replicas if not facts.fault else _refused(facts)
         unsettled = any(replica.state in _UNSETTLED for replica in replicas)
         return Decision(
-            status=WorkloadStatus(replicas=replicas, conditions=(_available(facts),)),
+            status=WorkloadStatus(replicas=replicas, conditions=(_available(replicas, facts.fault),)),
             again=WHILE_UNSETTLED if unsettled else SAFETY_NET,
         )
 
 
-def _available(facts: WorkloadFacts) -> Condition:
-    replicas = facts.observation.replicas
+def _refused(facts: WorkloadFacts) -> tuple[ReplicaStatus, ...]:
+    """What served before serves on; else somebody has to say that it never will."""
+    told = WorkloadStatus.of(facts.resource).replicas
+    if any(replica.state == "ready" for replica in told):
+        return told
+    return (ReplicaStatus.model_validate({"index": 0, "state": "failed", "message": facts.fault}),)
+
+
+def _available(replicas: tuple[ReplicaStatus, ...], fault: str) -> Condition:
     ready = sum(replica.state == "ready" for replica in replicas)
     if ready:
         message = f"{ready} of {len(replicas)} replicas ready"
         return Condition(type="Available", status="True", reason="ReplicasReady", message=message)
-    reason, message = ("InvalidSpec", facts.fault) if facts.fault else _why_not(replicas)
+    reason, message = ("InvalidSpec", fault) if fault else _why_not(replicas)
     return Condition(type="Available", status="False", reason=reason, message=message)
 
 

@@ -31,6 +31,11 @@ class Engine(Protocol):
         """Start, update, adopt or scale so that the world fits the spec; returns at once with what is seen now.
 
         Idempotent. Replicas are keyed by (workload uid, index): what already runs with the same spec is left alone.
+        With another spec, replicas that serve are replaced one after the other, each when those before it are ready:
+        it takes several calls. A replica keeps its address as long as it is wanted.
+
+        `workload.status` is what was reported last; a new engine goes by it until it has seen for itself.
+        Invalid when the spec cannot be read.
         """
         ...
 

@@ -40,6 +40,8 @@ HEADS, HEAD_TO_KEEP = 512, 2048
 PIPELINED = 32
 """Unanswered requests of one connection, beyond which we read no more until some are answered."""
 LINGER_SECONDS = 1.0
+STALLED_SECONDS, REQUEST_SECONDS = 60.0, 300.0
+"""How long a head may take and a body may pause, and how long a whole request may take to come in."""
 
 _END = b"\r\n\r\n"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -71,6 +73,7 @@ class FastProtocol(HttpToolsProtocol):
         """That last request was refused before its end: the client may still be writing it."""
         # The request that is being read
         self._reading = False
+        self._reading_since = self._heard_at = front.now
         self._begun = 0
         """Requests that began in the data at hand."""
         self._in_head = False
@@ -92,10 +95,16 @@ class FastProtocol(HttpToolsProtocol):
 
     # What the server asks
 
-    def close_if_idle(self, since: float) -> None:
-        """Nothing has been asked since then, nor is being asked."""
-        if not self._line and not self._reading and self._idle_since < since:
-            self.transport.close()
+    def close_if_over_time(self, idle_since: float) -> None:
+        """Nothing has been asked since then nor is being asked, or what is being asked does not come to its end."""
+        now = self._front.now
+        if not self._reading:
+            if not self._line and self._idle_since < idle_since:
+                self.transport.close()
+        elif self.flow.read_paused or self._owes_continue:
+            self._reading_since = self._heard_at = now  # it is we who hold it up
+        elif now - self._heard_at > STALLED_SECONDS or now - self._reading_since > REQUEST_SECONDS:
+            self._refuse_and_close(408, "the request took too long to come in")
 
     def shutdown(self) -> None:
         """Answer what has been asked, then close."""
@@ -148,6 +157,7 @@ class FastProtocol(HttpToolsProtocol):
         self.headers = []
         self.expect_100_continue = False
         self._reading = self._in_head = True
+        self._reading_since = self._heard_at = self._front.now
         self._begun += 1
         self._head_bytes = 0
         self._hosted = self._foreign = self._has_connection = False
@@ -203,6 +213,7 @@ class FastProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         if self._deaf:
             return
+        self._heard_at = self._front.now
         if not self._fast:
             super().on_body(body)
             return

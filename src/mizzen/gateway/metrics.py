@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class Counters:
 
 
 class Metrics:
-    """All counters of one gateway process. They outlive the Tables that name their models."""
+    """All counters of one gateway process. Those of a version live as long as Tables name it."""
 
     def __init__(self) -> None:
         self.refused: Counter[int] = Counter()
@@ -50,6 +50,12 @@ class Metrics:
 
     def counters(self, namespace: str, name: str, version: str) -> Counters:
         return self._requests.setdefault((namespace, name, version), Counters())
+
+    def keep(self, named: Collection[tuple[str, str, str]]) -> None:
+        """Forget all others, unless a request of theirs is under way: versions come and go for ever."""
+        self._requests = {
+            key: counters for key, counters in self._requests.items() if key in named or counters.in_flight
+        }
 
     def render(self, queues: Iterable[Queue]) -> bytes:
         """Prometheus text, format 0.0.4."""
@@ -91,6 +97,7 @@ def _histogram(labels: Labels, counters: Counters) -> Iterator[Sample]:
 
 _OF_QUEUES: tuple[tuple[str, str, str, Callable[[Queue], float]], ...] = (
     ("mizzen_queue_length", "gauge", "Calls that wait for a replica.", lambda queue: len(queue.waiting)),
+    ("mizzen_queue_bytes", "gauge", "Bytes of the calls that wait.", lambda queue: queue.waiting_bytes),
     ("mizzen_calls_in_flight", "gauge", "Calls that a replica works on.", lambda queue: queue.in_flight),
     ("mizzen_replicas_ready", "gauge", "Replicas that this gateway may send to.", lambda queue: queue.replicas),
     ("mizzen_expired_total", "counter", "Calls whose deadline passed.", lambda queue: queue.expired),

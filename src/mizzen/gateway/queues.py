@@ -92,6 +92,7 @@ class Queue:
         server: Server,
         *,
         limit: int,
+        byte_limit: int,
         hold_seconds: float,
         clock: Callable[[], float],
         call_soon: Callable[[Callable[[], None]], object],
@@ -102,9 +103,11 @@ class Queue:
         """What a replica said last; kept while none is there."""
         self.signature: Signature | None = None
         self.waiting: deque[Call] = deque()
+        self.waiting_bytes = 0
         self.in_flight = 0
         self.batches = self.batch_items = self.expired = self.retried = 0
         self._limit = limit
+        self._byte_limit = byte_limit
         self._hold_seconds = hold_seconds
         self._clock = clock
         self._call_soon = call_soon
@@ -134,13 +137,17 @@ class Queue:
 
     def submit(self, call: Call) -> None:
         waiting = self.waiting
-        if len(waiting) >= self._limit and not self._make_room():
-            call.settle(UNAVAILABLE, f"the queue of {self._who()} is full".encode(), self._clock())
-            return
+        size = self.waiting_bytes + call.size
+        if len(waiting) >= self._limit or size > self._byte_limit:
+            if not self._make_room(call):
+                call.settle(UNAVAILABLE, f"the queue of {self._who()} is full".encode(), self._clock())
+                return
+            size = self.waiting_bytes + call.size
         if not self._workers and not self._may_hold(now := self._clock()):
             call.settle(UNAVAILABLE, f"no replica of {self._who()} is ready".encode(), now)
             return
         waiting.append(call)
+        self.waiting_bytes = size
         if call.deadline < self._soonest:  # noqa: PLR1730 - a call of min() costs twice as much
             self._soonest = call.deadline
         if self._idle and not self._pumping:
@@ -212,6 +219,7 @@ class Queue:
         self._retired = True
         waiting = [call for call in self.waiting if call.live]
         self.waiting.clear()
+        self.waiting_bytes = 0
         self._workers.clear()
         self._idle.clear()
         if not self._out:
@@ -258,12 +266,16 @@ class Queue:
             if call.live and call.deadline > now:
                 size += call.size
                 if batch and (call.alone or size > FRAME_BYTES):
+                    size -= call.size
                     break
                 batch.append(call)
                 room = 0 if call.alone else room - 1
-            elif call.live:
-                self._expire(call, now)
+            else:
+                self.waiting_bytes -= call.size
+                if call.live:
+                    self._expire(call, now)
             waiting.popleft()
+        self.waiting_bytes -= size
         if not waiting:
             self._soonest = math.inf
         return batch
@@ -279,23 +291,27 @@ class Queue:
         if not calls:
             return
         self.waiting.extendleft(reversed(calls))
+        self.waiting_bytes += sum(call.size for call in calls)
         self._soonest = min(self._soonest, *(call.deadline for call in calls))
         if not self._sweeper.armed:
             self._sweeper.arm()
         self._pump()
 
-    def _make_room(self) -> bool:
+    def _make_room(self, call: Call) -> bool:
         """Callers that have gone leave their calls behind until somebody looks: in a full queue, not at every call."""
         now = self._clock()
         if now >= self._look_again:
             self._look_again = now + LOOK_SECONDS
             self._drop_dead(now)
-        return len(self.waiting) < self._limit
+        # Whatever its size, a call fits where no other waits: else it could never be answered.
+        fits = not self.waiting or self.waiting_bytes + call.size <= self._byte_limit
+        return fits and len(self.waiting) < self._limit
 
     def _drop_dead(self, now: float) -> None:
         calls = [call for call in self.waiting if call.live]
         self.waiting.clear()
         self.waiting.extend(call for call in calls if call.deadline > now)
+        self.waiting_bytes = sum(call.size for call in self.waiting)
         self._soonest = min((call.deadline for call in self.waiting), default=math.inf)
         for call in calls:
             if call.deadline <= now:
@@ -308,6 +324,7 @@ class Queue:
     def _refuse_waiting(self, now: float) -> None:
         calls = [call for call in self.waiting if call.live]
         self.waiting.clear()
+        self.waiting_bytes = 0
         self._soonest = math.inf
         for call in calls:
             call.settle(UNAVAILABLE, f"no replica of {self._who()} is ready".encode(), now)

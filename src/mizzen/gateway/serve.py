@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 class Limits:
     max_body_bytes: int
     queue_limit: int
+    queue_bytes: int
+    """Of the bodies that wait for one served version."""
     hold_seconds: float
     stop_timeout: float
     keep_alive_seconds: float = 75.0
@@ -64,6 +66,7 @@ async def serve(
         return Queue(
             server,
             limit=limits.queue_limit,
+            byte_limit=limits.queue_bytes,
             hold_seconds=limits.hold_seconds,
             clock=clock,
             call_soon=loop.call_soon,
@@ -126,7 +129,7 @@ class _Server(WebServer):
             idle_since = front.now - self.config.timeout_keep_alive
             for connection in list(self.server_state.connections):
                 assert isinstance(connection, FastProtocol)
-                connection.close_if_idle(idle_since)
+                connection.close_if_over_time(idle_since)
         return stop
 
     async def _stop_on(self, stopping: asyncio.Event) -> None:

@@ -59,6 +59,9 @@ class Fleet:
         self._connect(wanted)
         for queue in gone:
             self._rehouse(queue.retire())
+        # After the move of what waited, which is counted where it moved to.
+        named = ((route.namespace, route.name, {route.version, *route.versions}) for route in table.routes)
+        self._service.metrics.keep({(space, name, version) for space, name, all_ in named for version in all_})
 
     async def close(self) -> None:
         await asyncio.gather(*(replica.abort() for replica in self._replicas.values()))

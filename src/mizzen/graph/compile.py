@@ -3,7 +3,8 @@
 Names are taken in this order: an InferenceModel that has served, a Model with a current version, an InferenceModel that
 is still starting. So creating an InferenceModel never takes a working name away before it can answer itself.
 
-An object with a broken spec is left out, alone: one bad object must not take the others off the air.
+One bad object must not take the others off the air: an InferenceModel whose spec is broken is left out, alone; or, when
+it has served, taken by what of it can be read, since whatever runs, runs on.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from pydantic import ValidationError
+
 from mizzen.errors import Invalid
 from mizzen.graph.plan import Plan, Route, Server, Table
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import ModelStatus
 from mizzen.kinds.serving import Batching, InferenceModelSpec, InferenceModelStatus, workload_name
-from mizzen.kinds.workload import WorkloadStatus
+from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
 
 Name = tuple[str, str]
 """(namespace, name)"""
 
 _DEFAULT_BATCHING = Batching.model_validate({})
-_WITHOUT_FUTURE = frozenset({"failed", "stopping"})
 
 
 def compile_table(
@@ -34,12 +36,11 @@ def compile_table(
     serving: dict[Name, Route] = {}
     starting: dict[Name, Route] = {}
     for resource in _living(inference_models):
-        try:
-            spec = InferenceModelSpec.of(resource)
-        except Invalid:
-            continue
         name = _name(resource)
         version = InferenceModelStatus.of(resource).serving_version
+        spec = _spec(resource, version)
+        if spec is None:
+            continue
         if version is None:
             starting[name] = _route(name, spec.target_version, {})
             continue
@@ -59,6 +60,18 @@ def compile_table(
     )
 
 
+def _spec(resource: Resource, version: str | None) -> InferenceModelSpec | None:
+    try:
+        return InferenceModelSpec.of(resource)
+    except Invalid:
+        if version is None:
+            return None
+    try:
+        return InferenceModelSpec.readable({**resource.spec, "targetVersion": version})
+    except ValidationError:  # not even which model it belongs to
+        return None
+
+
 def _server(
     resource: Resource, spec: InferenceModelSpec, version: str, workloads: dict[Ref, Resource]
 ) -> Server | None:
@@ -66,17 +79,27 @@ def _server(
     workload = workloads.get(Ref("Workload", workload_name(name, version), namespace))
     if workload is None:
         return None
-    replicas = sorted(WorkloadStatus.of(workload).replicas, key=lambda replica: replica.index)
     return Server(
         id=f"{namespace}/{name}",
         model=spec.model_name,
         version=version,
-        # A replica that restarts comes back at the same address, so gateways may keep waiting there.
-        addresses=tuple(r.address for r in replicas if r.address and r.state not in _WITHOUT_FUTURE),
+        addresses=_addresses(workload),
         batch_size=(spec.batching or _DEFAULT_BATCHING).batch_size,
         timeout_ms=spec.timeout_ms,
         idempotent=spec.idempotent,
     )
+
+
+def _addresses(workload: Resource) -> tuple[str, ...]:
+    """Of every replica with a future: one that restarts comes back at its address, so gateways may wait there."""
+    if workload.deleting:
+        return ()
+    replicas = sorted(WorkloadStatus.of(workload).replicas, key=lambda replica: replica.index)
+    try:
+        wanted = WorkloadSpec.of(workload).replicas
+    except Invalid:
+        wanted = len(replicas)
+    return tuple(r.address for r in replicas if r.address and r.state != "failed" and r.index < wanted)
 
 
 def _model_routes(models: Iterable[Resource], plans: dict[Name, dict[str, list[str]]]) -> dict[Name, Route]:

@@ -161,6 +161,19 @@ class Part(BaseModel):
     def wire(self) -> dict[str, Any]:
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
+    @classmethod
+    def readable(cls, data: Mapping[str, Any]) -> Self:
+        """What can be read of stored data: a field that cannot is as if it were absent.
+
+        ValidationError when that was a required one.
+        """
+        try:
+            return cls.model_validate(data, extra="ignore")
+        except ValidationError as error:
+            broken = {fault["loc"][:1] for fault in error.errors()}
+            kept = {} if () in broken else {name: data[name] for name in data if (name,) not in broken}
+            return cls.model_validate(kept, extra="ignore")
+
 
 class Spec(Part):
     @classmethod
@@ -202,7 +215,8 @@ class Status(Part):
 
     @classmethod
     def of(cls, resource: Resource) -> Self:
-        return cls.model_validate(resource.status, extra="ignore")
+        """Never fails: every field has a default, and a broken status is ours to write anew."""
+        return cls.readable(resource.status)
 
     def condition(self, type_: str) -> Condition | None:
         return next((condition for condition in self.conditions if condition.type == type_), None)

@@ -6,13 +6,20 @@ from typing import Literal
 
 from pydantic import Field
 
-from mizzen.kinds.meta import Part, Spec, Status
+from mizzen.kinds.meta import DEFAULT_NAMESPACE, Part, Ref, Spec, Status
 from mizzen.kinds.model import Framework, Version
 
 
 def workload_name(inference_model: str, version: str) -> str:
     """The Workload that serves this version for this InferenceModel."""
     return f"{inference_model}.{version}"
+
+
+def url_of(inference_url: str, inference_model: Ref) -> str:
+    """Where the inference API answers for this InferenceModel."""
+    namespace = inference_model.namespace
+    within = "" if namespace == DEFAULT_NAMESPACE else f"/ns/{namespace}"
+    return f"{inference_url}{within}/v2/models/{inference_model.name}"
 
 
 class Batching(Part):

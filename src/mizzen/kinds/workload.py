@@ -31,16 +31,22 @@ class WorkloadSpec(Spec):
     grace_seconds: float = Field(10, ge=0, description="Between TERM and KILL.")
 
 
+ReplicaState = Literal["starting", "ready", "waiting", "failed", "stopping"]
+
+
 class ReplicaStatus(Part):
     """
-    starting ──hello──> ready ──TERM──> stopping ──> (gone)
-        │                 │
-        └──── exit ───────┴──> waiting (back-off) ──> starting
-                               failed  (exit 78: never again)
+    starting ──hello──> ready ──no longer wanted──> stopping ──> (gone)
+        ^                 │
+        ├── replaced ─────┤
+        └── waiting <─────┴── exit    (back-off)
+            failed                    (exit 78, or its files cannot be had: never again)
+
+    Only a replica that is not wanted any more is stopping: one that ends to be started anew comes back at its address.
     """
 
     index: int
-    state: Literal["starting", "ready", "waiting", "failed", "stopping"]
+    state: ReplicaState
     address: str = Field("", description="unix:<path>, where the replica takes frames.")
     pid: int | None = None
     restarts: int = 0

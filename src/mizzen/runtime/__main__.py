@@ -19,7 +19,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import NoReturn
 
-from mizzen.runtime import server
+from mizzen.runtime import batches, server
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadError
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         model = registry.load(
             options.framework, options.entrypoint, folder, trusted=options.trusted, batch=options.batch
         )
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+    except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
         return _give_up(error, last_words)
     # The model lives as long as the process: the collector need not walk through it again and again.
     gc.collect()
@@ -91,13 +91,12 @@ def _give_up(error: BaseException, termination_log: str | None) -> int:
 
 def _last_words(error: BaseException) -> str:
     """One line."""
-    text = " ".join(str(error).split())
     if isinstance(error, LoadError):
-        return text
+        return " ".join(str(error).split())
     hint = ""
     if isinstance(error, ModuleNotFoundError) and error.name:
         hint = f"; the model needs it: pip install {error.name.partition('.')[0]}"
-    return f"{type(error).__name__}: {text}{hint}"
+    return " ".join(batches.described(error).split()) + hint
 
 
 def _set_up_log() -> None:

@@ -50,6 +50,14 @@ def answer(
     return Answers(batch.results, int(batch.seconds * 1e6))
 
 
+def described(error: BaseException) -> str:
+    """Its type and message; only its type when the message cannot be had, for that is the user's code too."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except BaseException:  # noqa: BLE001
+        return type(error).__name__
+
+
 class _Batch:
     """Requests and their results, by place."""
 
@@ -152,7 +160,7 @@ class _Batch:
         except _Raised as raised:
             cause = raised.__cause__
             log.exception("the model raised", exc_info=cause)
-            self.results[place] = _failed(f"{type(cause).__name__}: {cause}")
+            self.results[place] = _failed(described(cause) if cause else "")
             return
         fault = _rows_fault(given, self._rows[place]) if self._model.batch else None
         self.results[place] = _failed(fault) if fault else _encoded(given)
@@ -166,7 +174,7 @@ class _Batch:
         started = self._clock()
         try:
             given = self._model.call(arrays, wanted)
-        except (Exception, SystemExit) as error:  # the user's code may raise anything; it must not end the process
+        except BaseException as error:  # the user's code may raise anything; it must not end the process
             raise _Raised from error
         finally:
             self.seconds += self._clock() - started

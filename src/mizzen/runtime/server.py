@@ -34,7 +34,10 @@ def serve(model: LoadedModel, path: str) -> None:
     })  # fmt: skip
 
     def answer(requests: list[Any]) -> tuple[list[batches.Result], int]:
-        return batches.answer(model, requests)
+        try:
+            return batches.answer(model, requests)
+        finally:
+            terminated.arm()  # the model's code may have taken TERM for itself
 
     with Terminated() as terminated, Listener(path) as listener:
         log.info("ready: pid %d listens on %s", os.getpid(), path)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
+import contextlib
 import os
 import signal
 import socket
 from collections import deque
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Self
 
 from mizzen.protocol import frames
 
 _CHUNK = 128 << 10
+_TERM = int(signal.SIGTERM)
 
 
 class Listener:
@@ -53,19 +56,45 @@ class Listener:
 
 
 class Terminated:
-    """Readable once TERM has arrived: a signal alone does not wake a selector."""
+    """Its socket is readable once TERM has arrived: a signal alone does not wake a selector.
+
+    The handler tells what arrived. The wake-up descriptor only wakes: it is written to when another thread takes the
+    signal, and also by other signals and by forked children, which have it too.
+    """
 
     def __enter__(self) -> Self:
         self.socket, self._writer = socket.socketpair()
         self.socket.setblocking(False)
         self._writer.setblocking(False)
-        self._old_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        self._old_handler = signal.signal(signal.SIGTERM, lambda *_: None)
+        self._pid = os.getpid()
+        self._arrived = False
+        self._handler = self._handle  # one object, to know it again
+        self._old_handler = signal.getsignal(signal.SIGTERM)
+        self._old_fd = signal.set_wakeup_fd(-1)
+        self.arm()
         return self
 
+    def arm(self) -> None:
+        """Be told of TERM from here on, whatever somebody else in this process has set up for it."""
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        # Of `signal` itself the same question costs a hundred times as much, and this is asked after each call.
+        if _signal.getsignal(_TERM) is not self._handler:
+            signal.signal(signal.SIGTERM, self._handler)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
+
     def arrived(self) -> bool:
-        """Was TERM among the signals that made the socket readable?"""
-        return signal.SIGTERM in self.socket.recv(4096)
+        """Was it TERM that made the socket readable?"""
+        self.socket.recv(4096)
+        return self._arrived
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._pid:  # a child that the model's code forked: not ours to keep alive
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        self._arrived = True
+        with contextlib.suppress(BlockingIOError):  # full: it is readable already
+            self._writer.send(b"\0")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None

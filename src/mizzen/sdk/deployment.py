@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -39,12 +38,21 @@ class Deployment:
 
 async def register(plane: AsyncPlane, model: str, path: Path, framework: str | None, entrypoint: str | None) -> str:
     """Make the files at `path` the next version of a model, which is created when absent. The version."""
-    with suppress(errors.AlreadyExists):
+    try:
         await plane.request("POST", "/model", body={"name": model})
+        created = True
+    except errors.AlreadyExists:
+        created = False
     absolute = path.absolute()  # noqa: ASYNC240 - reads no file
     given = {"path": str(absolute), "framework": framework, "entrypoint": entrypoint}
     body = {key: value for key, value in given.items() if value is not None}
-    answer = await plane.request("POST", f"/model/{quote(model)}/version/auto", body=body, timeout=TIMEOUT)
+    try:
+        answer = await plane.request("POST", f"/model/{quote(model)}/version/auto", body=body, timeout=TIMEOUT)
+    except (errors.BadRequest, errors.Invalid, errors.Forbidden):
+        # Refused for certain; after any other error there may be a version by now.
+        if created:
+            await _delete_empty(plane, model)
+        raise
     return str(answer["version"])
 
 
@@ -117,6 +125,12 @@ async def wait_gone(plane: AsyncPlane, plural: str, names: list[str], seconds: f
                 await asyncio.sleep(_PAUSE)
     except TimeoutError:
         raise errors.DeadlineExceeded(f"still there after {seconds:g} s: {', '.join(sorted(left))}") from None
+
+
+async def _delete_empty(plane: AsyncPlane, model: str) -> None:
+    """Take back a model that this call made, unless somebody else has used it since."""
+    if not (await plane.request("GET", f"/model/{quote(model)}"))["versions"]:
+        await plane.request("DELETE", f"/model/{quote(model)}")
 
 
 async def _answers(plane: AsyncPlane, name: str, version: str) -> bool:

@@ -7,20 +7,16 @@ each time.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from mizzen import errors
-from mizzen.supervisor import launch, survivors
+from mizzen.supervisor import launch
 from mizzen.supervisor.home import Home
 
 DEFAULT_DATA_DIR: Final = ".mizzen"
-
-_REVIVAL: Final = 5.0
-"""Seconds a killed supervisor may take to be brought back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +68,8 @@ def in_data_dir(data_dir: Path, token: str | None = None) -> Place:
 
 
 def running(data_dir: Path) -> bool:
-    return _listeners(data_dir) is not None
+    """Whether a plane runs there and will go on; waits some seconds while that is unsure."""
+    return launch.settled(Home.of(data_dir)) is not None
 
 
 def start_hint(data_dir: Path) -> str:
@@ -95,19 +92,11 @@ def _token(data_dir: Path) -> str | None:
 def _listeners(data_dir: Path) -> Mapping[str, Any] | None:
     """Host and port of each API, as the living supervisor says; None when there is none.
 
-    A killed supervisor leaves its word behind while its children bring it back: that is waited for. The word of a dead
-    one is not taken: whoever has its ports now would be sent the admin's token.
+    One that was killed is waited for while it is being brought back. The word it left behind is not taken: whoever has
+    its ports now would be sent the admin's token.
     """
-    home = Home.of(data_dir)
-    end = time.monotonic() + _REVIVAL
-    while True:
-        info = launch.alive(home)
-        if info is not None:
-            listeners: Mapping[str, Any] = info["listeners"]
-            return listeners
-        if not home.info.exists() or not survivors.find(home) or time.monotonic() > end:
-            return None
-        time.sleep(0.05)
+    info = launch.alive_or_revived(Home.of(data_dir))
+    return info["listeners"] if info is not None else None
 
 
 def _url(listener: Mapping[str, Any]) -> str:

@@ -10,7 +10,10 @@ from mizzen.supervisor.client import SupervisorGone, Tether
 from mizzen.supervisor.home import Home
 
 REVIVAL: Final = 10.0
-"""Seconds a killed supervisor may take to be brought back."""
+"""Seconds a killed supervisor may take to be brought back, before it is given up for lost."""
+
+_LOOK: Final = 0.1
+"""Seconds that `release` waits at most for the thread."""
 
 
 class KeptTether:
@@ -27,36 +30,38 @@ class KeptTether:
         self._thread.start()
 
     def release(self) -> None:
-        """Let go without ending the plane."""
+        """Let go without ending the plane. `ended` is set when it had ended before."""
         self._letting_go.set()
         self._thread.join()
-        if self.ended.is_set():
-            return
-        try:
-            self._tether.untether()
-        except SupervisorGone:
-            return
-        finally:
-            self._tether.close()
+        while not self.ended.is_set():
+            try:
+                self._tether.untether()
+                break
+            except SupervisorGone:
+                # A supervisor that is brought back awaits the tether of its predecessor: only a word ends that.
+                self._tie_again_or_end()
+        self._tether.close()
 
     def _hold(self) -> None:
-        while not self._letting_go.is_set():
-            match self._tether.wait(timeout=0.2):
+        while not self.ended.is_set() and not self._letting_go.is_set():
+            match self._tether.wait(timeout=_LOOK):
                 case "stopping":
-                    break
-                case "gone" if not self._tie_again():
-                    self.lost = self._home.info.exists() and not self._letting_go.is_set()
-                    break
-                case _:
-                    continue
-        else:
-            return
+                    self._end()
+                case "gone":
+                    self._tie_again_or_end()
+
+    def _tie_again_or_end(self) -> None:
+        if not self._tie_again():
+            self.lost = self._home.info.exists()
+            self._end()
+
+    def _end(self) -> None:
         self._tether.close()
         self.ended.set()
 
     def _tie_again(self) -> bool:
         end = time.monotonic() + REVIVAL
-        while time.monotonic() < end and self._home.info.exists() and not self._letting_go.is_set():
+        while time.monotonic() < end and self._home.info.exists():
             try:
                 fresh = Tether(self._home)
             except SupervisorGone:

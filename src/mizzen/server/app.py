@@ -25,12 +25,13 @@ from mizzen.kinds import catalog
 from mizzen.server import models, resources, servers, versions
 from mizzen.server.auth import AdminToken, FailClosed, Identify, LoopbackOnly, require
 from mizzen.server.errors import ErrorBoundary, answer_http_exception, answer_mizzen_error
-from mizzen.server.plane import Logs, Plane, SnapshotStore, plane_of
+from mizzen.server.plane import Logs, Plane, plane_of
+from mizzen.stores.store import Store
 
 
 def create_app(
     *,
-    store: SnapshotStore,
+    store: Store,
     blobs: FileBlobs,
     admin_token: str,
     inference_url: str,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from mizzen.errors import Conflict
 from mizzen.kinds.meta import Ref, Resource, Status
 from mizzen.kinds.model import normal_version
-from mizzen.server.plane import Reads, SnapshotStore
-from mizzen.stores.store import Where
+from mizzen.stores.store import Reads, Store, Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Family:
         return tuple(server for server in self.servers if serves(server, version))
 
 
-async def load(store: SnapshotStore, model: Ref) -> Family:
+async def load(store: Store, model: Ref) -> Family:
     """NotFound when there is no such model."""
     async with store.snapshot() as moment:
         return Family(
@@ -37,6 +37,11 @@ async def load(store: SnapshotStore, model: Ref) -> Family:
 def version_of(resource: Resource) -> str:
     """The version that a ModelVersion is, or that an InferenceModel asks for."""
     return _normal(resource.spec.get("version" if resource.kind == "ModelVersion" else "targetVersion", ""))
+
+
+def belonging(resources: Iterable[Resource], model: Ref) -> tuple[Resource, ...]:
+    """Those versions or servers of a namespace that are this model's."""
+    return tuple(item for item in resources if item.spec.get("modelName") == model.name)
 
 
 def serves(server: Resource, version: str) -> bool:
@@ -55,7 +60,7 @@ def refuse_deleting(resource: Resource) -> None:
 
 async def _of_model(reads: Reads, kind: str, model: Ref) -> tuple[Resource, ...]:
     listing = await reads.list(kind, Where(namespace=model.namespace))
-    return tuple(item for item in listing.items if item.spec.get("modelName") == model.name)
+    return belonging(listing.items, model)
 
 
 def _normal(version: Any) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,15 +15,14 @@ from mizzen.errors import Conflict, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Ref, Resource, format_time
 from mizzen.kinds.model import Current, normal_version, version_object_name
-from mizzen.server import admission, family, removal, views
+from mizzen.server import admission, family, guards, removal, views
 from mizzen.server.auth import require
 from mizzen.server.bodies import read_object
-from mizzen.server.family import Family
 from mizzen.server.fields import unknown
-from mizzen.server.plane import Plane, SnapshotStore, plane_of
+from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
 from mizzen.server.streams import while_wanted
-from mizzen.stores.store import Revision, Where
+from mizzen.stores.store import Guard, Revision, Store, Where
 
 
 def routes() -> list[Route]:
@@ -78,7 +76,7 @@ async def describe(request: Request) -> Response:
     require(request, "read", views.target(ref))
     plane = plane_of(request)
     members = await family.load(plane.store, ref)
-    last = (await _revisions(plane.store, members))[-1]
+    last = (await _revisions(plane.store, ref))[-1]
     changed = {"actor": last.actor, "time": format_time(last.time)}
     return JSONResponse(views.described(members, plane.inference_url) | {"lastChanged": changed})
 
@@ -103,27 +101,22 @@ async def promote(request: Request) -> Response:
     ref = views.model_at(request, Query(request, "namespace"))
     actor = require(request, "write", views.target(ref))
     version = _wanted_version(await read_object(request))
-    plane = plane_of(request)
+    plane, guard = plane_of(request), guards.answers(ref, version)
     while True:
-        members = await family.load(plane.store, ref)
-        _refuse_unready(members, version)
+        async with plane.store.snapshot() as moment:
+            await moment.check(guard)
+            model = await moment.get(ref)
         try:
-            return JSONResponse(views.model(await _move_current(plane, members.model, version, actor)))
+            return JSONResponse(views.model(await _move_current(plane, model, version, actor, guard)))
         except Conflict:
-            continue  # somebody wrote to the model meanwhile; look again
+            continue  # somebody wrote meanwhile; look again
 
 
 async def history(request: Request) -> Response:
     """What happened to the model, its versions and its servers; also after the model is gone."""
     ref = views.model_at(request, Query(request, "namespace"))
     require(request, "read", views.target(ref))
-    store = plane_of(request).store
-    try:
-        revisions = await _revisions(store, await family.load(store, ref))
-    except NotFound:
-        revisions = await store.history(ref)
-        if not revisions:
-            raise
+    revisions = await _revisions(plane_of(request).store, ref)
     return JSONResponse({"items": [_entry(revision) for revision in revisions], "metadata": {"continue": ""}})
 
 
@@ -142,21 +135,7 @@ def _wanted_version(body: Mapping[str, Any]) -> str:
     return normal
 
 
-def _refuse_unready(members: Family, version: str) -> None:
-    family.refuse_deleting(members.model)
-    if version not in map(family.version_of, members.versions):
-        raise NotFound(f"ModelVersion/{version_object_name(members.model.meta.name, version)} does not exist")
-    if not any(
-        family.ready(server) and server.status.get("servingVersion") == version
-        for server in members.servers
-    ):  # fmt: skip
-        raise Conflict(
-            f"no server of version {version} of {members.model.ref} is ready",
-            hint=f"POST /model/{members.model.meta.name}/serve/{version}, and wait until it is ready",
-        )
-
-
-async def _move_current(plane: Plane, model: Resource, version: str, actor: Actor) -> Resource:
+async def _move_current(plane: Plane, model: Resource, version: str, actor: Actor, guard: Guard) -> Resource:
     """Recorded as a decision of this actor. Nothing is written when the version is current already."""
     before = (model.status.get("current") or {}).get("version")
     if before == version:
@@ -165,14 +144,29 @@ async def _move_current(plane: Plane, model: Resource, version: str, actor: Acto
     status = {**model.status, "current": current.wire()}
     if before is not None:
         status["previous"] = before
-    return await plane.store.update_status(replace(model, status=status), actor.name, decision="promoted")
+    new = replace(model, status=status)
+    return await plane.store.update_status(new, actor.name, decision="promoted", guard=guard)
 
 
-async def _revisions(store: SnapshotStore, members: Family) -> tuple[Revision, ...]:
-    """In the order of time; of one moment, what belongs to a model follows it."""
-    objects = (members.model, *members.versions, *members.servers)
-    histories = await asyncio.gather(*(store.history(item.ref) for item in objects))
-    return tuple(sorted((entry for part in histories for entry in part), key=lambda entry: entry.time))
+async def _revisions(store: Store, model: Ref) -> tuple[Revision, ...]:
+    """In the order of time; of one moment, what belongs to a model follows it. NotFound when there never was one."""
+    own = await store.history(model)
+    if not own:
+        raise NotFound(f"{model} does not exist")
+    versions = await store.histories("ModelVersion", model.namespace, version_object_name(model.name, ""))
+    # The resource API lets people name servers as they like: only the spec tells whose they are.
+    servers = _naming(await store.histories("InferenceModel", model.namespace), model)
+    return tuple(sorted((*own, *versions, *servers), key=lambda entry: entry.time))
+
+
+def _naming(revisions: tuple[Revision, ...], model: Ref) -> Iterable[Revision]:
+    """All revisions of the objects whose spec names this model. It is fixed, so any of them tells."""
+    uids = {
+        entry.uid
+        for entry in revisions
+        if any(spec is not None and spec.get("modelName") == model.name for spec in (entry.before, entry.after))
+    }
+    return (entry for entry in revisions if entry.uid in uids)
 
 
 def _entry(revision: Revision) -> dict[str, Any]:

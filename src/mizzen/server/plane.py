@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -12,20 +11,8 @@ from typing import Protocol
 from starlette.requests import Request
 
 from mizzen.blobs.files import FileBlobs
-from mizzen.kinds.meta import Ref, Resource
-from mizzen.stores.store import Listing, Store, Where
-
-
-class Reads(Protocol):
-    async def get(self, ref: Ref) -> Resource: ...
-
-    async def list(self, kind: str, where: Where = ...) -> Listing: ...
-
-
-class SnapshotStore(Store, Protocol):
-    """A Store that can also answer several reads from one moment."""
-
-    def snapshot(self) -> AbstractAsyncContextManager[Reads]: ...
+from mizzen.kinds.meta import Resource
+from mizzen.stores.store import Store
 
 
 class Logs(Protocol):
@@ -34,7 +21,7 @@ class Logs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    store: SnapshotStore
+    store: Store
     blobs: FileBlobs
     inference_url: str
     logs: Logs

@@ -4,35 +4,43 @@ A model goes with its versions. While something serves them, it stays, unless th
 
     marked (finalizer mizzen.dev/cascade) ── its servers deleted ── all of them gone ──> versions and model deleted
 
-Each step can be repeated, so that a plane which stops in the middle goes on at its next start (`finish_cascades`).
+From the mark on nothing is added to the model any more; `guards` sees to that. Each step can be repeated, so that a
+plane which stops in the middle goes on at its next start (`finish_cascades`).
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from contextlib import suppress
 from dataclasses import replace
 
 from mizzen.access.policy import Actor
-from mizzen.errors import Conflict, Expired, Fault, NotFound
+from mizzen.errors import Conflict, Expired, MizzenError, NotFound
 from mizzen.kinds.meta import Ref, Resource
-from mizzen.server import family
-from mizzen.server.family import Family, version_of
-from mizzen.server.plane import SnapshotStore
+from mizzen.server import family, guards
+from mizzen.server.family import Family
 from mizzen.server.streams import closing
-from mizzen.stores.store import Event, Where
+from mizzen.stores.store import Event, Guard, Store, Where
+
+log = logging.getLogger(__name__)
 
 CASCADE_FINALIZER = "mizzen.dev/cascade"
+FIRST_DELAY, LONGEST_DELAY = 0.1, 30.0
+"""Seconds until a step that failed is tried again; doubled each time."""
 
 
-async def remove(store: SnapshotStore, ref: Ref, actor: Actor, *, cascade: bool = False) -> Resource | None:
+async def remove(store: Store, ref: Ref, actor: Actor, *, cascade: bool = False) -> Resource | None:
     """None: gone. Else the object, marked as deleted: it goes as soon as nothing holds it. Conflict, NotFound."""
     if ref.kind == "Model":
         return await _remove_model(store, ref, actor, cascade=cascade)
     if ref.kind == "ModelVersion":
-        await _refuse_needed_version(store, await store.get(ref))
+        version = await store.get(ref)
+        return await store.delete(ref, actor.name, uid=version.meta.uid, guard=guards.unneeded(version))
     return await store.delete(ref, actor.name)
 
 
-async def until_gone(store: SnapshotStore, resource: Resource) -> None:
+async def until_gone(store: Store, resource: Resource) -> None:
     """Returns when this object, not merely its name, is gone."""
     ref = resource.ref
     while True:
@@ -50,16 +58,35 @@ async def until_gone(store: SnapshotStore, resource: Resource) -> None:
             continue
 
 
-async def finish_cascades(store: SnapshotStore) -> None:
-    """Runs for ever, in the plane's task tree: removes models marked by a cascade once their servers are gone."""
+async def finish_cascades(store: Store) -> None:
+    """Runs for ever, in the plane's task tree: removes models marked by a cascade once their servers are gone.
+
+    A step that fails is told once and tried again; raises only when the store can no longer be watched.
+    """
+    failing: frozenset[str] = frozenset()
+    delay = FIRST_DELAY
     while True:
         since = await _position(store, "Model")
+        failed = set()
         for model in (await store.list("Model")).items:
-            await _finish(store, model)
-        await _next_chance(store, since)
+            try:
+                await _finish(store, model)
+            except MizzenError as error:
+                failed.add(model.meta.uid)
+                if model.meta.uid not in failing:
+                    log.warning("%s cannot be removed yet: %s; trying again", model.ref, error)
+        failing = frozenset(failed)
+        if not failing:
+            delay = FIRST_DELAY
+            await _next_chance(store, since)
+            continue
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await _next_chance(store, since)
+        delay = min(2 * delay, LONGEST_DELAY)
 
 
-async def finish_cascade(store: SnapshotStore, model: Resource) -> None:
+async def finish_cascade(store: Store, model: Resource) -> None:
     """The same for one model, until it is gone: for a caller that waits."""
     while True:
         since = await _position(store, "Model")
@@ -68,52 +95,28 @@ async def finish_cascade(store: SnapshotStore, model: Resource) -> None:
         await _next_chance(store, since)
 
 
-async def _remove_model(store: SnapshotStore, ref: Ref, actor: Actor, *, cascade: bool) -> Resource | None:
-    members = await family.load(store, ref)
-    if members.servers and not (cascade or members.model.deleting):
-        raise _in_the_way(ref, members.servers, "add ?cascade=true to end the servers first")
-    if not members.servers and not members.model.deleting:
-        await _remove_versions(store, members, actor.name)
-        return await store.delete(ref, actor.name, uid=members.model.meta.uid)
-    marked = await _mark(store, members.model, actor.name)
+async def _remove_model(store: Store, ref: Ref, actor: Actor, *, cascade: bool) -> Resource | None:
+    guard = None if cascade else guards.unserved(ref)
+    if guard is not None and not (await store.get(ref)).deleting:
+        async with store.snapshot() as moment:
+            await moment.check(guard)  # refused before anything is written, as far as can be told now
+    marked = await _marked(store, ref, actor.name, guard)
     return None if marked is None or await _finish(store, marked) else marked
 
 
-async def _refuse_needed_version(store: SnapshotStore, version: Resource) -> None:
-    model = Ref("Model", str(version.spec.get("modelName")), version.meta.namespace)
-    try:
-        members = await family.load(store, model)
-    except NotFound:
-        return
-    current = members.model.status.get("current") or {}
-    if current.get("version") == version_of(version):
-        raise Conflict(f"{version.ref} is the current version of {model}", hint="make another version current first")
-    servers = members.serving(version_of(version))
-    if servers:
-        raise _in_the_way(version.ref, servers, "end these servers first")
+async def _marked(store: Store, ref: Ref, by: str, guard: Guard | None) -> Resource | None:
+    """The model, marked: that makes its removal survive a restart, and keeps all new versions and servers away.
+
+    A finalizer alone changes nothing for a model that is not deleted; it may stay when the guard refuses.
+    """
+    while CASCADE_FINALIZER not in (model := await store.get(ref)).meta.finalizers and not model.deleting:
+        held = replace(model, meta=replace(model.meta, finalizers=(*model.meta.finalizers, CASCADE_FINALIZER)))
+        with suppress(Conflict):
+            await store.update(held, by)
+    return await store.delete(ref, by, uid=model.meta.uid, guard=guard)
 
 
-def _in_the_way(ref: Ref, servers: tuple[Resource, ...], hint: str) -> Conflict:
-    faults = tuple(Fault(str(server.ref), f"serves version {version_of(server)}") for server in servers)
-    return Conflict(f"{ref} is in use: " + "; ".join(map(str, faults)), hint=hint, faults=faults)
-
-
-async def _mark(store: SnapshotStore, model: Resource, by: str) -> Resource | None:
-    """The mark is what makes a cascade survive a restart. None when the model is already gone."""
-    uid = model.meta.uid
-    while not model.deleting:
-        finalizers = tuple(dict.fromkeys((*model.meta.finalizers, CASCADE_FINALIZER)))
-        try:
-            await store.update(replace(model, meta=replace(model.meta, finalizers=finalizers)), by)
-            return await store.delete(model.ref, by, uid=uid)
-        except Conflict:
-            model = await store.get(model.ref)
-            if model.meta.uid != uid:
-                return None
-    return model
-
-
-async def _finish(store: SnapshotStore, model: Resource) -> bool:
+async def _finish(store: Store, model: Resource) -> bool:
     """One more step of a cascade. True: the model is gone. Its parts go by the hand of whoever deleted it."""
     if not (model.deleting and CASCADE_FINALIZER in model.meta.finalizers):
         return False
@@ -131,7 +134,7 @@ async def _finish(store: SnapshotStore, model: Resource) -> bool:
         return True
 
 
-async def _release(store: SnapshotStore, model: Resource, by: str) -> bool:
+async def _release(store: Store, model: Resource, by: str) -> bool:
     while True:
         finalizers = tuple(name for name in model.meta.finalizers if name != CASCADE_FINALIZER)
         try:
@@ -142,23 +145,23 @@ async def _release(store: SnapshotStore, model: Resource, by: str) -> bool:
         return not finalizers
 
 
-async def _remove_versions(store: SnapshotStore, members: Family, by: str) -> None:
+async def _remove_versions(store: Store, members: Family, by: str) -> None:
     for version in members.versions:
         await _gone(store, version, by)
 
 
-async def _gone(store: SnapshotStore, resource: Resource, by: str) -> bool:
+async def _gone(store: Store, resource: Resource, by: str) -> bool:
     try:
         return await store.delete(resource.ref, by, uid=resource.meta.uid) is None
     except (NotFound, Conflict):  # gone, or its name is another object's by now
         return True
 
 
-async def _position(store: SnapshotStore, kind: str) -> str:
+async def _position(store: Store, kind: str) -> str:
     return (await store.list(kind, Where(), limit=1)).resource_version
 
 
-async def _next_chance(store: SnapshotStore, since: str) -> None:
+async def _next_chance(store: Store, since: str) -> None:
     """Until something happens after which a cascade may get further."""
     try:
         async with closing(store.watch(None, since)) as events:

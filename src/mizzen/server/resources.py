@@ -9,12 +9,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from mizzen.access.policy import Target
+from mizzen.access.policy import Actor, Target
 from mizzen.errors import Conflict, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.catalog import Kind
 from mizzen.kinds.meta import API_VERSION, Ref, Resource
-from mizzen.server import admission, removal, watching
+from mizzen.server import admission, guards, registration, removal, watching
+from mizzen.server.admission import Draft
 from mizzen.server.auth import require
 from mizzen.server.bodies import read_object
 from mizzen.server.fields import suggestion
@@ -59,12 +60,12 @@ async def list_or_watch(request: Request) -> Response:
 
 async def create(request: Request) -> Response:
     kind, target = _kind(request), _target(request)
-    actor = require(request, "write", target)
+    # A version is code that will run here, so it is for the admin alone, as at the other door.
+    actor = require(request, "admin" if kind is registration.KIND else "write", target)
     admission.refuse_internal(kind)
     Query(request)
     draft = admission.decode(kind, await read_object(request), namespace=target.namespace)
-    resource = admission.created(kind, draft, target.namespace, actor)
-    stored = await plane_of(request).store.create(resource, actor.name)
+    stored = await _created(plane_of(request), kind, draft, target.namespace, actor)
     return JSONResponse(stored.wire(), 201, headers={"Location": f"{request.url.path}/{stored.meta.name}"})
 
 
@@ -85,8 +86,9 @@ async def replace(request: Request) -> Response:
         old = await store.get(_ref(request))
         if draft.resource_version not in ("", old.meta.resource_version):
             raise Conflict(f"{old.ref} changed since it was read", hint="read it again and repeat the change")
+        said = registration.kept(draft, old) if kind is registration.KIND else draft
         try:
-            stored = await store.update(admission.updated(kind, draft, old, actor), actor.name)
+            stored = await store.update(admission.updated(kind, said, old, actor), actor.name)
         except Conflict:
             # Somebody wrote between our read and our write. Writing without a check would undo what a controller did to
             # the finalizers; so look again. A draft that names its version is refused above.
@@ -118,6 +120,14 @@ async def log(request: Request) -> Response:
     resource = await plane.store.get(_ref(request))
     chunks = until_stopped(_chunks(plane, resource, tail=tail, follow=follow), plane.stopping)
     return StreamingResponse(chunks, media_type="text/plain; charset=utf-8")
+
+
+async def _created(plane: Plane, kind: Kind, draft: Draft, namespace: str, actor: Actor) -> Resource:
+    if kind is registration.KIND:
+        return await registration.register(plane, draft, namespace, actor)
+    resource = admission.created(kind, draft, namespace, actor)
+    guard = guards.not_going(resource) if kind.name == "InferenceModel" else None
+    return await plane.store.create(resource, actor.name, guard=guard)
 
 
 async def _chunks(plane: Plane, server: Resource, *, tail: int | None, follow: bool) -> AsyncGenerator[bytes, None]:

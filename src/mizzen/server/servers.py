@@ -15,12 +15,13 @@ from mizzen.access.policy import Actor
 from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Ref, Resource
-from mizzen.server import admission, family, removal, views
+from mizzen.server import admission, family, guards, removal, views
 from mizzen.server.auth import require
 from mizzen.server.bodies import read_object
-from mizzen.server.plane import SnapshotStore, plane_of
+from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
 from mizzen.server.streams import while_wanted
+from mizzen.stores.store import Store
 
 LONGEST = 63
 
@@ -40,15 +41,9 @@ async def create(request: Request) -> Response:
     actor = require(request, "write", views.target(ref))
     body = await read_object(request)
     plane = plane_of(request)
-    async with plane.store.snapshot() as moment:
-        model = await moment.get(ref)
-        version = await moment.get(views.version_at(request, ref))
-    family.refuse_deleting(model)
-    family.refuse_deleting(version)
-    number = family.version_of(version)
-    spec = _spec(body, ref.name, number)
-    stored = await _create_named(plane.store, ref, number, spec, actor)
-    location = f"/model/{ref.name}/serve/{number}/{stored.meta.name}"
+    version = _version(request, ref)
+    stored = await _create_named(plane.store, ref, version, _spec(body, ref.name, version), actor)
+    location = f"/model/{ref.name}/serve/{version}/{stored.meta.name}"
     return JSONResponse(views.server(stored, plane.inference_url), 201, headers={"Location": location})
 
 
@@ -111,10 +106,8 @@ def _spec(body: Mapping[str, Any], model: str, version: str) -> dict[str, Any]:
     return {**path_says, **body}
 
 
-async def _create_named(
-    store: SnapshotStore, model: Ref, version: str, spec: Mapping[str, Any], actor: Actor
-) -> Resource:
-    """Under the first name that is free. A server with the name of a model would take over that model's calls."""
+async def _create_named(store: Store, model: Ref, version: str, spec: Mapping[str, Any], actor: Actor) -> Resource:
+    """Under the first name that is free."""
     kind = catalog.BY_NAME["InferenceModel"]
     for name in server_names(model.name, version):
         sent = views.manifest(kind.name, Ref(kind.name, name, model.namespace), spec)
@@ -122,27 +115,22 @@ async def _create_named(
             draft = admission.decode(kind, sent, namespace=model.namespace)
         except Invalid as error:
             raise views.flat("the server", error) from error
-        if await _exists(store, Ref("Model", name, model.namespace)):
-            continue
+        resource = admission.created(kind, draft, model.namespace, actor)
         try:
-            return await store.create(admission.created(kind, draft, model.namespace, actor), actor.name)
+            return await store.create(resource, actor.name, guard=guards.version_stands(model, version, name))
         except AlreadyExists:
             continue
     raise AssertionError("there is always one more name")
 
 
-async def _server(request: Request, store: SnapshotStore, model: Ref) -> Resource:
+async def _server(request: Request, store: Store, model: Ref) -> Resource:
     """The server the path names, when it is one of this model and version."""
     server = await store.get(Ref("InferenceModel", request.path_params["server"], model.namespace))
-    _, _, version = views.version_at(request, model).name.partition(".")
+    version = _version(request, model)
     if server.spec.get("modelName") != model.name or not family.serves(server, version):
         raise NotFound(f"{server.ref} is no server of version {version} of {model}")
     return server
 
 
-async def _exists(store: SnapshotStore, ref: Ref) -> bool:
-    try:
-        await store.get(ref)
-    except NotFound:
-        return False
-    return True
+def _version(request: Request, model: Ref) -> str:
+    return views.version_at(request, model).name.partition(".")[2]

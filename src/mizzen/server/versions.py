@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
@@ -13,15 +12,15 @@ from starlette.routing import Route
 
 from mizzen.access.policy import Actor
 from mizzen.blobs.files import Entry, FileBlobs
-from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, NotFound
-from mizzen.kinds import catalog
+from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import normal_version, version_object_name
-from mizzen.server import admission, family, removal, sources, views
+from mizzen.server import admission, family, registration, removal, sources, views
 from mizzen.server.auth import require
 from mizzen.server.bodies import read_object
-from mizzen.server.plane import SnapshotStore, plane_of
+from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
+from mizzen.stores.store import Store
 
 AUTO = "auto"
 
@@ -50,7 +49,7 @@ async def add(request: Request) -> Response:
     framework, entrypoint = sources.recognised(source, [entry.path for entry in entries], model.spec.get("framework"))
     new = _New(ref, entries, framework, entrypoint, actor)
     if number is None:
-        stored, code = await _add_next(plane.store, new), 201
+        stored, code = await registration.add_next(plane.store, ref, new.resource, actor), 201
     else:
         stored, code = await _add_as(plane.store, new, number, source)
     location = f"/model/{ref.name}/version/{family.version_of(stored)}"
@@ -100,38 +99,22 @@ class _New:
             "modelName": self.model.name,
             "version": version,
             "framework": self.framework,
-            # Whoever may send code to run here may send a pickle, too.
-            "artifacts": [
-                {"path": entry.path, "digest": entry.digest, "size": entry.size, "trusted": self.actor.admin}
-                for entry in self.entries
-            ],
-            "createdBy": self.actor.name,
+            "artifacts": [{"path": entry.path, "digest": entry.digest, "size": entry.size} for entry in self.entries],
         }
         if self.entrypoint is not None:
             spec["entrypoint"] = self.entrypoint
-        kind = catalog.BY_NAME["ModelVersion"]
+        manifest = views.manifest(ref.kind, ref, spec)
         try:
-            draft = admission.decode(kind, views.manifest(kind.name, ref, spec), namespace=ref.namespace)
+            draft = admission.decode(registration.KIND, manifest, namespace=ref.namespace)
         except Invalid as error:
             raise views.flat("the version", error) from error
-        return admission.created(kind, draft, ref.namespace, self.actor)
+        return registration.admitted(draft, ref.namespace, self.actor)
 
 
-async def _add_next(store: SnapshotStore, new: _New) -> Resource:
-    while True:
-        number = await _raise_highest(store, new.model, lambda highest: highest + 1, new.actor)
-        try:
-            return await store.create(new.resource(str(number)), new.actor.name)
-        except AlreadyExists:
-            continue  # somebody made this one as a ModelVersion, past our counting
-
-
-async def _add_as(store: SnapshotStore, new: _New, version: str, source: sources.Source) -> tuple[Resource, int]:
+async def _add_as(store: Store, new: _New, version: str, source: sources.Source) -> tuple[Resource, int]:
     resource = new.resource(version)
-    if version.isdecimal():
-        await _raise_highest(store, new.model, lambda highest: max(highest, int(version)), new.actor)
     try:
-        return await store.create(resource, new.actor.name), 201
+        return await registration.add(store, resource, new.actor), 201
     except AlreadyExists:
         there = await store.get(resource.ref)
     said = {"framework": source.framework, "entrypoint": source.entrypoint}
@@ -144,20 +127,6 @@ async def _add_as(store: SnapshotStore, new: _New, version: str, source: sources
             hint=f"versions never change; POST /model/{new.model.name}/version/auto makes the next one",
         )
     return there, 200
-
-
-async def _raise_highest(store: SnapshotStore, ref: Ref, raised: Callable[[int], int], actor: Actor) -> int:
-    """Compare and set: of two callers at once one gets Conflict and counts again. Deleted versions stay counted."""
-    while True:
-        model = await store.get(ref)
-        family.refuse_deleting(model)
-        number = raised(int(model.status.get("highestVersion", 0)))
-        status = {**model.status, "highestVersion": number}
-        try:
-            await store.update_status(replace(model, status=status), actor.name)
-        except Conflict:
-            continue
-        return number
 
 
 def _wanted(request: Request) -> str | None:

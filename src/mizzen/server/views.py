@@ -9,8 +9,9 @@ from starlette.requests import Request
 
 from mizzen.access.policy import Target
 from mizzen.errors import Fault, Invalid, NotFound
-from mizzen.kinds.meta import API_VERSION, DEFAULT_NAMESPACE, Ref, Resource, format_time
+from mizzen.kinds.meta import API_VERSION, Ref, Resource, format_time
 from mizzen.kinds.model import normal_version, version_object_name
+from mizzen.kinds.serving import url_of
 from mizzen.server.family import Family, ready, version_of
 from mizzen.server.query import Query
 
@@ -85,14 +86,12 @@ def version(resource: Resource, of: Resource) -> dict[str, Any]:
 
 
 def server(resource: Resource, inference_url: str) -> dict[str, Any]:
-    name, namespace = resource.meta.name, resource.meta.namespace
-    prefix = "" if namespace == DEFAULT_NAMESPACE else f"/ns/{namespace}"
     return {
-        "id": name,
+        "id": resource.meta.name,
         **_common(resource),
         "model": resource.spec.get("modelName"),
         "version": version_of(resource),
-        "url": resource.status.get("url") or f"{inference_url}{prefix}/v2/models/{name}",
+        "url": resource.status.get("url") or url_of(inference_url, resource.ref),
         "ready": ready(resource),
         "replicas": resource.spec.get("replicas", 1),
         "readyReplicas": resource.status.get("readyReplicas", 0),

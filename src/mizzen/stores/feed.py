@@ -32,18 +32,26 @@ class Feed:
         self._horizon = horizon
         self._newest = newest
         self._tail: deque[Event] = deque(maxlen=TAIL)
+        self._unseen = 0
+        """Up to here, changes of any kind may have been made by somebody else."""
         self._waiting: dict[asyncio.Future[int], str | None] = {}
         self._closed = False
 
     def publish(self, events: Sequence[Event], horizon: int) -> None:
-        """These were committed, in this order, and nothing between them and those before."""
+        """These were committed, in this order and nothing between them. What is missing before them is in the table."""
         before = self._head
+        first = _version(events[0])
+        foreign = first != before + 1
+        if foreign:
+            self._tail.clear()
+            self._unseen = first - 1
         self._tail.extend(events)
         self._horizon = horizon
         self._head = _version(events[-1])
         changed = {event.resource.kind: _version(event) for event in events}
         self._newest.update(changed)
-        self._wake({waiter for waiter, kind in self._waiting.items() if kind is None or kind in changed}, before)
+        told = {waiter for waiter, kind in self._waiting.items() if foreign or kind is None or kind in changed}
+        self._wake(told, before)
 
     async def watch(self, kind: str | None, since: str) -> AsyncGenerator[Event, None]:
         if not re.fullmatch(r"[0-9]{1,18}", since):
@@ -98,7 +106,7 @@ class Feed:
             del self._waiting[waiter]
 
     def _newest_of(self, kind: str | None) -> int:
-        return self._head if kind is None else self._newest.get(kind, 0)
+        return self._head if kind is None else max(self._newest.get(kind, 0), self._unseen)
 
     def _wake(self, waiters: set[asyncio.Future[int]], quiet_until: int) -> None:
         for waiter in waiters:

@@ -14,7 +14,8 @@ from typing import Any, Literal
 from mizzen.errors import AlreadyExists, Conflict, NotFound
 from mizzen.kinds.meta import Meta, Ref, Resource, format_time
 from mizzen.stores import rows
-from mizzen.stores.store import Event
+from mizzen.stores.reads import Present
+from mizzen.stores.store import Event, Guard
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,10 @@ class Ledger:
         self._clock = clock
         self._new_id = new_id
 
-    def create(self, new: Resource, by: str) -> Outcome:
+    def create(self, new: Resource, by: str, guard: Guard | None) -> Outcome:
         if self._find(new.ref) is not None:
             raise AlreadyExists(f"{new.ref} already exists")
+        self._ask(guard)
         now = self._clock()
         meta = replace(new.meta, uid=self._new_id(), generation=1, created=now, deleted=None)
         event = self._write("ADDED", None, replace(new, meta=meta))
@@ -63,21 +65,23 @@ class Ledger:
             self._record(event.resource, "updated", by, self._clock(), before=old.spec, after=event.resource.spec)
         return Outcome(event.resource, event)
 
-    def update_status(self, new: Resource, by: str, decision: str | None) -> Outcome:
+    def update_status(self, new: Resource, by: str, decision: str | None, guard: Guard | None) -> Outcome:
         old = self._current(new)
         if rows.same(old.status, dict(new.status), new):
             return Outcome(old)
+        self._ask(guard)
         event = self._write("MODIFIED", old, replace(old, status=new.status))
         if decision is not None:
             self._record(event.resource, decision, by, self._clock(), before=old.status, after=event.resource.status)
         return Outcome(event.resource, event)
 
-    def delete(self, ref: Ref, by: str, uid: str | None) -> Outcome:
+    def delete(self, ref: Ref, by: str, uid: str | None, guard: Guard | None) -> Outcome:
         old = self._found(ref)
         if uid is not None and uid != old.meta.uid:
             raise Conflict(f"{ref} is another object now than the one to delete")
         if old.deleting:
             return Outcome(old)
+        self._ask(guard)
         now = self._clock()
         if old.meta.finalizers:
             event = self._write("MODIFIED", old, replace(old, meta=replace(old.meta, deleted=now)))
@@ -94,6 +98,10 @@ class Ledger:
         ).fetchall()
         self._connection.execute("DELETE FROM events WHERE rv <= ?", (horizon,))
         return int(horizon)
+
+    def _ask(self, guard: Guard | None) -> None:
+        if guard is not None:
+            guard(Present(self._connection))
 
     def _current(self, new: Resource) -> Resource:
         """The stored object, if `new` was made from it."""

@@ -14,7 +14,7 @@ from typing import TypeVar
 from mizzen.errors import Unavailable
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.stores import reads, schema
-from mizzen.stores.store import Listing, Where
+from mizzen.stores.store import Guard, Listing, Where
 
 THREADS = 4
 
@@ -106,6 +106,9 @@ class Snapshot:
         after: str | None = None,
     ) -> Listing:
         return await self._read(lambda connection: reads.listing(connection, kind, where, limit, after))
+
+    async def check(self, guard: Guard) -> None:
+        await self._read(lambda connection: guard(reads.Present(connection)))
 
     def end(self, give_back: Callable[[sqlite3.Connection], None]) -> None:
         with self._in_use:

@@ -16,6 +16,8 @@ from mizzen.stores import rows
 from mizzen.stores.store import Event, Listing, Revision, Where
 
 EVERYTHING = Where()
+LAST = "\U0010ffff"
+"""No character comes after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +59,26 @@ def listing(connection: sqlite3.Connection, kind: str, where: Where, limit: int 
     return Listing(tuple(items), str(rv))
 
 
+class Present:
+    """`store.Present` on the connection that is about to write."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def get(self, ref: Ref) -> Resource:
+        return get(self._connection, ref)
+
+    def list(self, kind: str, where: Where = EVERYTHING) -> tuple[Resource, ...]:
+        return listing(self._connection, kind, where, None, None).items
+
+
 def history(connection: sqlite3.Connection, ref: Ref) -> tuple[Revision, ...]:
-    found = connection.execute(
-        "SELECT uid, number, action, actor, time, before, after FROM revisions"
-        " WHERE kind = ? AND namespace = ? AND name = ? ORDER BY number",
-        (ref.kind, ref.namespace, ref.name),
-    ).fetchall()
-    revisions = []
-    for uid, number, action, actor, text, before, after in found:
-        time = parse_time(text)
-        assert time is not None
-        revisions.append(
-            Revision(ref, uid, number, action, actor, time, rows.decode_data(before), rows.decode_data(after))
-        )
-    return tuple(revisions)
+    return _revisions(connection, ref.kind, ref.namespace, "name = ? ORDER BY number", ref.name)
+
+
+def histories(connection: sqlite3.Connection, kind: str, namespace: str, prefix: str) -> tuple[Revision, ...]:
+    # A range rather than LIKE, which neither takes '%' and '_' as they are nor uses the index.
+    return _revisions(connection, kind, namespace, "name >= ? AND name < ? ORDER BY rv", prefix, prefix + LAST)
 
 
 def events(connection: sqlite3.Connection, kind: str | None, after: int, size: int) -> Page:
@@ -151,6 +159,27 @@ class _Place:
         if place.kind != kind or where.namespace not in (None, place.namespace):
             raise BadRequest("this token continues another listing")
         return place
+
+
+def _revisions(
+    connection: sqlite3.Connection, kind: str, namespace: str, which: str, *names: str
+) -> tuple[Revision, ...]:
+    columns = "name, uid, number, action, actor, time, before, after"
+    found = connection.execute(
+        f"SELECT {columns} FROM revisions WHERE kind = ? AND namespace = ? AND {which}",  # noqa: S608 - constants only
+        (kind, namespace, *names),
+    ).fetchall()
+    revisions = []
+    for name, uid, number, action, actor, text, before, after in found:
+        time = parse_time(text)
+        assert time is not None
+        revisions.append(
+            Revision(
+                Ref(kind, name, namespace), uid, number, action, actor, time,
+                rows.decode_data(before), rows.decode_data(after),
+            )
+        )  # fmt: skip
+    return tuple(revisions)
 
 
 def _select(connection: sqlite3.Connection, kind: str, where: Where, start: _Place | None) -> sqlite3.Cursor:

@@ -6,10 +6,11 @@ order. A write that changes nothing gets none. Acknowledged means durable.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from mizzen.kinds.meta import Ref, Resource
 
@@ -57,6 +58,38 @@ class Revision:
     after: Mapping[str, Any] | None
 
 
+class Present(Protocol):
+    """The store as a write finds it: nothing changes between what is read here and that write."""
+
+    def get(self, ref: Ref) -> Resource:
+        """NotFound."""
+        ...
+
+    def list(self, kind: str, where: Where = ...) -> tuple[Resource, ...]: ...
+
+
+Guard: TypeAlias = Callable[[Present], None]
+"""What must hold of other objects when a write is done; raises to refuse it.
+
+Asked last, when nothing else speaks against the write, and not at all when the write changes nothing. Called in the
+thread that writes: it should read little, and use nothing but what it is given.
+"""
+
+
+class Reads(Protocol):
+    """One moment of a store."""
+
+    async def get(self, ref: Ref) -> Resource:
+        """NotFound."""
+        ...
+
+    async def list(self, kind: str, where: Where = ...) -> Listing: ...
+
+    async def check(self, guard: Guard) -> None:
+        """Ask what a guard thinks of this moment. The write it is given to asks it again."""
+        ...
+
+
 class Store(Protocol):
     async def get(self, ref: Ref) -> Resource:
         """NotFound."""
@@ -68,7 +101,11 @@ class Store(Protocol):
         """One agreeing read. `after` is `Listing.next` of the page before; Expired when it is too old to go on from."""
         ...
 
-    async def create(self, new: Resource, by: str) -> Resource:
+    def snapshot(self) -> AbstractAsyncContextManager[Reads]:
+        """Reads that agree with each other, whatever is written meanwhile. Keep it short."""
+        ...
+
+    async def create(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
         """Give it uid, generation 1, times and a resource version. AlreadyExists."""
         ...
 
@@ -80,14 +117,16 @@ class Store(Protocol):
         """
         ...
 
-    async def update_status(self, new: Resource, by: str, *, decision: str | None = None) -> Resource:
+    async def update_status(
+        self, new: Resource, by: str, *, decision: str | None = None, guard: Guard | None = None
+    ) -> Resource:
         """Write status only; otherwise as `update`, and generation never moves.
 
         With `decision` (such as `promoted`) the change is also written to history, with status as before and after.
         """
         ...
 
-    async def delete(self, ref: Ref, by: str, *, uid: str | None = None) -> Resource | None:
+    async def delete(self, ref: Ref, by: str, *, uid: str | None = None, guard: Guard | None = None) -> Resource | None:
         """Mark as deleted; gone at once when it has no finalizers (then None). Idempotent while marked. NotFound.
 
         With `uid`, Conflict when the name now belongs to another object.
@@ -103,6 +142,10 @@ class Store(Protocol):
 
     async def history(self, ref: Ref) -> tuple[Revision, ...]:
         """Oldest first. Empty for an object that never was."""
+        ...
+
+    async def histories(self, kind: str, namespace: str, prefix: str = "") -> tuple[Revision, ...]:
+        """Those of all objects whose names begin so, also of deleted ones, in the order they were written."""
         ...
 
     async def close(self) -> None: ...

@@ -1,7 +1,7 @@
-"""`python -P -m mizzen.supervisor RUN_DIR [--daemon]`, where RUN_DIR is `<data_dir>/run`. `launch` calls it.
+"""`python -P -m mizzen.supervisor RUN_DIR [--daemon] [--tethered]`: RUN_DIR is `<data_dir>/run`. `launch` calls it.
 
-With --daemon stdout is a pipe that the caller reads until it is closed: that happens when the supervisor is up, and
-when it has ended. A supervisor that finds another one alive ends quietly with 0.
+With --daemon stdout is a pipe: `launch.UP` is written to it when the supervisor is up, and it is closed then, or when
+it has ended. A supervisor that finds another one alive ends quietly with 0.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from mizzen.supervisor import launch, listeners, survivors
-from mizzen.supervisor.home import Home, write_json
+from mizzen.supervisor.home import Home, read_json, write_json
 from mizzen.supervisor.protocol import Boot
 from mizzen.supervisor.server import Supervisor
 
@@ -28,6 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="mizzen.supervisor")
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("--daemon", action="store_true")
+    parser.add_argument("--tethered", action="store_true", help="end soon unless somebody ties a tether")
     arguments = parser.parse_args()
     # The parent of RUN_DIR as it was given: the folder itself may be a link to somewhere short.
     home = Home.of(arguments.run_dir.absolute().parent)
@@ -35,12 +37,12 @@ def main() -> int:
     if arguments.daemon:
         _become_daemon()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    ready = _let_stdout_go if arguments.daemon else lambda: None
+    ready = _tell_starter if arguments.daemon else lambda: None
     deadline = time.monotonic() + _LOCK_WAIT
     while True:
         with survivors.lock(home) as held:
             if held:
-                return _supervise(home, ready)
+                return _supervise(home, ready, tethered=arguments.tethered)
         if launch.alive(home) is not None:
             return 0
         if time.monotonic() > deadline:
@@ -48,28 +50,34 @@ def main() -> int:
         time.sleep(0.05)
 
 
-def _supervise(home: Home, ready: Callable[[], None]) -> int:
+def _supervise(home: Home, ready: Callable[[], None], *, tethered: bool) -> int:
     handed = listeners.inherited(os.environ)
-    if handed is not None and not home.info.exists():
-        return 0  # to be revived, but while this process waited for the lock everything was stopped on purpose
+    if handed is not None:
+        if not home.info.exists():
+            return 0  # while this process waited for the lock everything was stopped on purpose
+        tethered = (read_json(home.info) or {}).get("tether", "none") != "none"
     home.failure.unlink(missing_ok=True)
     try:
         boot = Boot.read(home.boot)
+        if handed is None:
+            survivors.end_holders(home, boot.stop_timeout)
         sockets = listeners.open_all(home, boot.listeners, handed or {})
+    except listeners.PortTaken as error:
+        return _fail(home, str(error), launch.Reason.PORT_TAKEN)
     except listeners.CannotListen as error:
         return _fail(home, str(error))
     except (KeyError, TypeError, ValueError) as error:
         return _fail(home, f"{home.boot} cannot be read: {error}")
 
     async def run() -> None:
-        await Supervisor(home, boot, sockets).run(ready)
+        await Supervisor(home, boot, sockets, tethered=tethered).run(ready)
 
     asyncio.run(run())
     return 0
 
 
-def _fail(home: Home, message: str) -> int:
-    write_json(home.failure, {"message": message})
+def _fail(home: Home, message: str, reason: launch.Reason = launch.Reason.OTHER) -> int:
+    write_json(home.failure, {"message": message, "reason": reason})
     logging.error(message)
     return 1
 
@@ -84,7 +92,9 @@ def _become_daemon() -> None:
     os.chdir("/")
 
 
-def _let_stdout_go() -> None:
+def _tell_starter() -> None:
+    with suppress(BrokenPipeError):  # it was killed meanwhile
+        os.write(sys.stdout.fileno(), launch.UP)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
 

@@ -24,8 +24,8 @@ class Conversation:
         self._supervisor = supervisor
         self._reader = reader
         self._writer = writer
+        self.tethered = False
         self._watching = False
-        self._tethered = False
         self._operations: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "info": self._info,
             "apply": self._apply,
@@ -45,7 +45,7 @@ class Conversation:
             log.warning("a connection ended: %s", error)
         finally:
             self._writer.close()
-            if self._tethered:
+            if self.tethered:
                 log.info("the tether ended")
                 await self._supervisor.stop(graceful=True)
 
@@ -104,9 +104,11 @@ class Conversation:
         return self._list(request)
 
     def _tether(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        self._tethered = True
+        self.tethered = True
+        self._supervisor.note_tethers()
         return {}
 
     def _untether(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        self._tethered = False
+        self.tethered = False
+        self._supervisor.note_tethers()
         return {}

@@ -69,7 +69,7 @@ class Home:
 
     @property
     def failure(self) -> Path:
-        """{"message"}: why the last supervisor could not start."""
+        """{"message", "reason"}: why the last supervisor could not start. The reason is a word of `launch.Reason`."""
         return self.run / "failure.json"
 
     @property

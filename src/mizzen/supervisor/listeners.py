@@ -22,6 +22,10 @@ class CannotListen(Exception):
     """An address cannot be bound; the message says which, and who has it."""
 
 
+class PortTaken(CannotListen):
+    """Another program has the port."""
+
+
 def inherited(environ: MutableMapping[str, str]) -> dict[str, int] | None:
     """Takes the sockets that a dying supervisor's child handed on out of the environment. None: there were none."""
     text = environ.pop(VARIABLE, "")
@@ -77,6 +81,6 @@ def _bind(listener: Listener, port: int) -> socket.socket:
                 f"cannot listen on {listener.host}:{port} ({listener.name}): {error.strerror}"
             ) from error
         holder = procfs.holder_of(port) or "another program"
-        raise CannotListen(f"port {port} ({listener.name}) is taken by {holder}") from error
+        raise PortTaken(f"port {port} ({listener.name}) is taken by {holder}") from error
     listening.setblocking(False)
     return listening

@@ -4,7 +4,7 @@ One JSON object per line over the unix socket `run/supervisor.sock` (mode 0600).
 with the fields below; its answer carries the same `id` and either the fields below or `{"error": text}`. Requests on
 one connection are answered in order.
 
-    info                     -> {"pid", "start", "listeners": {name: {"host", "port"}}, "data_dir"}
+    info                     -> {"pid", "start", "listeners": {name: {"host", "port"}}, "data_dir", "tether": TIE}
     apply {"process": SPEC}  -> {"process": VIEW}         idempotent; the same key with another fingerprint: the old
                                                           one is stopped, then the new one started; failed with the
                                                           same fingerprint stays failed
@@ -13,8 +13,11 @@ one connection are answered in order.
     watch                    -> {"processes": [VIEW]}     all present ones; from now on this connection also gets
                                                           {"event": "process", "process": VIEW} for each change
     tether                   -> {}   from now on the end of this connection stops everything gracefully
-    untether                 -> {}   it no longer does
+    untether                 -> {}   it no longer does, and no tether is awaited
     stop {"graceful": bool}  -> {}   when everything has ended; then the supervisor ends, too
+
+TIE is "none", "held", or "awaited": a supervisor that was started for a tether, or whose killed predecessor had one,
+stops everything unless somebody ties one soon.
 
 Before a stop begins every connection gets `{"event": "stopping"}`, so that nobody takes the end for a crash.
 """

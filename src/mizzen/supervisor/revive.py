@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import sys
 from collections.abc import Mapping
 
+from mizzen.supervisor import survivors
 from mizzen.supervisor.client import Client, SupervisorGone
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.launch import StartFailed, launch
@@ -21,20 +24,22 @@ async def keep(home: Home, listeners: Mapping[str, int], *, delay: float) -> Non
     """Holds a connection to the supervisor and starts a new one when it dies. Runs until cancelled.
 
     `delay` lets one process go first; when several go at once the supervisor's lock decides, and the others hold on to
-    the winner. Nothing is revived after a stop on purpose, which is announced and removes the info file.
+    the winner. Nothing is revived after a stop on purpose, which is announced and removes the info file; if the
+    supervisor dies before it has finished that stop, it is finished here.
     """
     while True:
         try:
             client = await Client.connect(home)
         except SupervisorGone:
-            ending = "gone"
+            pass
         else:
             try:
-                ending = await client.ended()
+                while await client.ended() != "gone":
+                    pass
             finally:
                 client.close()
-        if ending == "stopping" or not home.info.exists():
-            await asyncio.Event().wait()  # our own end is near; that is no reason to return from a task of the root
+        if not home.info.exists():
+            await _finish_stop(home)
         await asyncio.sleep(delay)
         await _revive(home, listeners)
 
@@ -48,6 +53,19 @@ async def _revive(home: Home, listeners: Mapping[str, int]) -> None:
     except StartFailed:
         log.exception("the supervisor could not be revived")
         await asyncio.sleep(_AGAIN)
+
+
+async def _finish_stop(home: Home) -> None:
+    """Ends everything, this process last. Never returns: that is no reason to return from a task of the root."""
+    while True:
+        try:
+            await asyncio.to_thread(survivors.end_survivors, home)
+        except survivors.SupervisorAlive:
+            await asyncio.sleep(_AGAIN)  # somebody else ends us, and so this wait
+        else:
+            break
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.Event().wait()
 
 
 async def _answers(home: Home) -> bool:

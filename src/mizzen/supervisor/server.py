@@ -9,9 +9,9 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mizzen.supervisor import listeners, procfs, survivors
 from mizzen.supervisor.conversation import Conversation
@@ -26,11 +26,14 @@ _LAST_CHANCE = 0.2
 
 _LOOK_AT_LOGS = 5.0
 
+_TETHER_WAIT = 5.0
+"""Seconds in which an awaited tether has to come; who holds one ties it anew at once when a supervisor was revived."""
+
 log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    def __init__(self, home: Home, boot: Boot, sockets: Mapping[str, socket.socket]) -> None:
+    def __init__(self, home: Home, boot: Boot, sockets: Mapping[str, socket.socket], *, tethered: bool) -> None:
         """Needs a running loop. `sockets` are the listening sockets to hold and hand to processes that want them."""
         loop = asyncio.get_running_loop()
         self.processes: dict[str, Process] = {}
@@ -38,6 +41,7 @@ class Supervisor:
         self._home = home
         self._boot = boot
         self._sockets = sockets
+        self._tether_awaited = tethered
         self._exits = Exits(loop)
         self._moved = asyncio.Event()
         self._stop: asyncio.Task[None] | None = None
@@ -71,6 +75,7 @@ class Supervisor:
             for spec in self._boot.processes:
                 self.apply(spec, boot=True)
         ready()
+        loop.call_later(_TETHER_WAIT, self._on_no_tether)
         async with asyncio.TaskGroup() as group:
             logs = group.create_task(self._look_at_logs())
             await self._stop_begun.wait()
@@ -86,7 +91,17 @@ class Supervisor:
             "start": procfs.start_of(os.getpid()),
             "listeners": {name: listeners.address(listening) for name, listening in self._sockets.items()},
             "data_dir": str(self._home.data_dir),
+            "tether": self._tether(),
         }
+
+    def note_tethers(self) -> None:
+        """One was tied or untied: none is awaited any more. A successor has to know, too."""
+        self._tether_awaited = False
+        if self._stop is None:
+            try:
+                write_json(self._home.info, self.info())
+            except OSError:  # a full disk must not end supervision; the price is what a successor does not know
+                log.exception("cannot write %s", self._home.info)
 
     def apply(self, spec: ProcessSpec, *, boot: bool = False) -> Process:
         """Idempotent. ValueError while everything is being stopped."""
@@ -117,6 +132,16 @@ class Supervisor:
 
     def _on_signal(self) -> None:
         self._begin_stop(graceful=self._stop is None)
+
+    def _on_no_tether(self) -> None:
+        if self._tether() == "awaited":
+            log.warning("nobody tied a tether")
+            self._begin_stop(graceful=True)
+
+    def _tether(self) -> Literal["none", "held", "awaited"]:
+        if any(conversation.tethered for conversation in self.conversations):
+            return "held"
+        return "awaited" if self._tether_awaited else "none"
 
     def _begin_stop(self, *, graceful: bool) -> asyncio.Task[None]:
         if self._stop is None:
@@ -173,7 +198,7 @@ class Supervisor:
             elif alive is None and (record.boot or record.view.state is not State.FAILED):
                 waiting.append((process, record.view.pid is not None))
         self._drop_records()
-        self._end_strays([survivor for survivor in found if (survivor.key, survivor.run) not in families])
+        self._end_strays(families)
         return waiting
 
     def _drop_records(self) -> None:
@@ -181,12 +206,19 @@ class Supervisor:
             if path.stem not in self.processes:
                 path.unlink()
 
-    def _end_strays(self, strays: list[survivors.Survivor]) -> None:
-        """Processes nobody has a record of, duplicates, and what a dead process left: TERM, then KILL."""
-        for stray in strays:
-            log.warning("ending a stray process of %s: pid %s", stray.key, stray.pid)
-            procfs.send(stray.pid, stray.start, signal.SIGTERM)
-            self._around.loop.call_later(self._boot.stop_timeout, procfs.send, stray.pid, stray.start, signal.SIGKILL)
+    def _end_strays(self, families: Container[tuple[str, str]]) -> None:
+        """Processes nobody has a record of, duplicates, and what a dead process left.
+
+        Returns when they are gone, and blocks the loop on purpose: nothing may be started meanwhile, because two
+        processes of one key would, say, write one database.
+        """
+
+        def strays() -> list[survivors.Survivor]:
+            found = survivors.find(self._home)
+            return [survivor for survivor in found if (survivor.key, survivor.run) not in families]
+
+        for stray in survivors.end(strays, self._boot.stop_timeout):
+            log.warning("ended a stray process of %s: pid %s", stray.key, stray.pid)
 
     def _changed(self, process: Process) -> None:
         if process.view.state is State.GONE:

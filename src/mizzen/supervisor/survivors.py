@@ -2,6 +2,9 @@
 
 Everything a supervisor starts carries the data dir, its key and the word of its start in its environment, and so do its
 own children. A survivor is known by its record (pid and start) or, if it was never recorded, by those three.
+
+*Holders* have the listening sockets: plane, gateways, and a supervisor that one of them is starting. Only they can
+bring a supervisor back, and one that was not given those sockets cannot bind the ports before they have ended.
 """
 
 from __future__ import annotations
@@ -10,12 +13,13 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mizzen.supervisor import procfs
 from mizzen.supervisor.home import Home
+from mizzen.supervisor.listeners import VARIABLE
 from mizzen.supervisor.process import Record
 from mizzen.supervisor.protocol import Boot
 
@@ -39,16 +43,17 @@ class Survivor:
 
 def find(home: Home, key: str | None = None) -> list[Survivor]:
     """Every living process of this data dir (or of one key in it), oldest first, never this one."""
-    found = []
-    for pid in procfs.own_pids():
-        values = procfs.environ(pid)
-        if values.get("MIZZEN_DATA_DIR") != str(home.data_dir) or "MIZZEN_PROCESS_KEY" not in values:
-            continue
-        start = procfs.start_of(pid)
-        if start is not None and pid != os.getpid() and key in (None, values["MIZZEN_PROCESS_KEY"]):
-            run = values.get("MIZZEN_PROCESS_RUN", "")
-            found.append(Survivor(pid, start, values["MIZZEN_PROCESS_KEY"], run, procfs.is_leader(pid)))
-    return sorted(found, key=lambda survivor: (len(survivor.start), survivor.start))
+
+    def wanted(values: Mapping[str, str]) -> bool:
+        name = values.get("MIZZEN_PROCESS_KEY")
+        return name is not None and key in (None, name)
+
+    return _scan(home, wanted)
+
+
+def holders(home: Home) -> list[Survivor]:
+    """Every living process that has the listening sockets, oldest first. Without a key: a supervisor being started."""
+    return _with_recorded(home, _scan(home, lambda values: VARIABLE in values), lambda record: record.spec.listeners)
 
 
 def records(home: Home) -> list[Record]:
@@ -77,25 +82,34 @@ def end_survivors(home: Home) -> list[str]:
         if not held:
             raise SupervisorAlive(f"a supervisor of {home.data_dir} is running")
         home.info.unlink(missing_ok=True)
-        found = _all_of(home)
-        for survivor in found:
-            if survivor.leader:
-                procfs.send(survivor.pid, survivor.start, signal.SIGTERM)
-        _wait(found, Boot.read(home.boot).stop_timeout)
-        end_at_once(home, found)
+        found = end(lambda: _all_of(home), Boot.read(home.boot).stop_timeout)
         clear(home)
     return [f"{survivor.key} (pid {survivor.pid})" for survivor in found if survivor.leader]
 
 
-def end_at_once(home: Home, known: Iterable[Survivor] = (), key: str | None = None) -> None:
-    """KILL for the known ones and whatever else is found, until nothing is left."""
-    deadline = time.monotonic() + _KILL_WAIT
-    left = _living(known) + find(home, key)
-    while left and time.monotonic() < deadline:
-        for survivor in left:
-            procfs.send(survivor.pid, survivor.start, signal.SIGKILL)
-        _wait(left, 0.2)
-        left = _living(left) + find(home, key)
+def end_holders(home: Home, grace: float) -> None:
+    """Frees the ports. Call it with the lock; the info file goes first, so that no holder starts another supervisor."""
+    if holders(home):
+        home.info.unlink(missing_ok=True)
+        end(lambda: holders(home), grace)
+
+
+def end_at_once(home: Home) -> None:
+    """KILL for everything of a data dir, until nothing is left."""
+    _kill((), lambda: find(home))
+
+
+def end(look: Callable[[], list[Survivor]], grace: float) -> list[Survivor]:
+    """TERM for what `look` finds, after `grace` seconds KILL, until it finds nothing. Says what it found. Blocks."""
+    found = look()
+    led = {(survivor.key, survivor.run) for survivor in found if survivor.leader}
+    for survivor in found:
+        # The children of a living leader are that one's to end.
+        if survivor.leader or (survivor.key, survivor.run) not in led:
+            procfs.send(survivor.pid, survivor.start, signal.SIGTERM)
+    _wait(found, grace)
+    _kill(found, look)
+    return found
 
 
 def clear(home: Home) -> None:
@@ -117,14 +131,41 @@ def lock(home: Home) -> Iterator[bool]:
 
 
 def _all_of(home: Home) -> list[Survivor]:
+    return _with_recorded(home, find(home), lambda _: True)
+
+
+def _with_recorded(home: Home, found: list[Survivor], wanted: Callable[[Record], bool]) -> list[Survivor]:
     """Those found by their environment and, where that cannot be read, those that records speak of."""
-    found = find(home)
-    pids = {survivor.pid for survivor in found}
-    for record in records(home):
+    pids = {os.getpid(), *(survivor.pid for survivor in found)}
+    for record in filter(wanted, records(home)):
         alive = recorded(record, found)
         if alive is not None and alive[0] not in pids:
             found.append(Survivor(alive[0], alive[1], record.spec.key, record.run, leader=True))
     return found
+
+
+def _scan(home: Home, wanted: Callable[[Mapping[str, str]], bool]) -> list[Survivor]:
+    """Every living process of this data dir whose environment is wanted, oldest first, never this one."""
+    found = []
+    for pid in procfs.own_pids():
+        values = procfs.environ(pid)
+        if values.get("MIZZEN_DATA_DIR") != str(home.data_dir) or not wanted(values):
+            continue
+        start = procfs.start_of(pid)
+        if start is not None and pid != os.getpid():
+            key, run = values.get("MIZZEN_PROCESS_KEY", ""), values.get("MIZZEN_PROCESS_RUN", "")
+            found.append(Survivor(pid, start, key, run, procfs.is_leader(pid)))
+    return sorted(found, key=lambda survivor: (len(survivor.start), survivor.start))
+
+
+def _kill(known: Iterable[Survivor], look: Callable[[], list[Survivor]]) -> None:
+    deadline = time.monotonic() + _KILL_WAIT
+    left = _living(known) + look()
+    while left and time.monotonic() < deadline:
+        for survivor in left:
+            procfs.send(survivor.pid, survivor.start, signal.SIGKILL)
+        _wait(left, 0.2)
+        left = _living(left) + look()
 
 
 def _living(known: Iterable[Survivor]) -> list[Survivor]:

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from mizzen.blobs import folders
-from mizzen.blobs.files import CHUNK, Blob, Entry, FileBlobs
+from mizzen.blobs.content import CHUNK
+from mizzen.blobs.files import Blob, Entry, FileBlobs
 from mizzen.errors import Invalid, NotFound, Unavailable
 from mizzen.kinds.model import Artifact
 
@@ -65,10 +66,11 @@ def test_content_that_is_there_is_kept(blobs: FileBlobs) -> None:
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
 
 
-def test_content_that_was_cut_short_is_repaired(blobs: FileBlobs) -> None:
+@pytest.mark.parametrize("damage", [b"whole", b"wrong content"], ids=["cut short", "as long"])
+def test_content_that_was_damaged_is_repaired(blobs: FileBlobs, damage: bytes) -> None:
     place = blobs.path(blobs.put_bytes(b"whole content").digest)
     place.chmod(0o644)
-    place.write_bytes(b"whole")
+    place.write_bytes(damage)
     blobs.put_bytes(b"whole content")
     assert place.read_bytes() == b"whole content"
 
@@ -251,7 +253,7 @@ def test_a_folder_comes_back_as_it_went_in(blobs: FileBlobs, tmp_path: Path) -> 
     target = tmp_path / "work" / "uid-1"
     blobs.lay_out(entries_of(blobs, FILES), target)
     assert tree(target) == FILES
-    assert [path.name for path in target.parent.iterdir()] == ["uid-1"]
+    assert sorted(path.name for path in target.parent.iterdir()) == [".uid-1.laid", "uid-1"]
     assert {entry.path for entry in blobs.collect(target)} == FILES.keys()
 
 
@@ -263,11 +265,13 @@ def test_artifacts_can_be_laid_out_as_they_are(blobs: FileBlobs, tmp_path: Path)
 
 def test_a_folder_that_is_right_is_left_alone(blobs: FileBlobs, tmp_path: Path) -> None:
     target = tmp_path / "out"
-    blobs.lay_out(entries_of(blobs, FILES), target)
+    entries = entries_of(blobs, FILES)
+    blobs.lay_out(entries, target)
     before = target.stat().st_ino
     (target / "code" / "__pycache__").mkdir()
     (target / "code" / "__pycache__" / "a.pyc").write_bytes(b"bytecode")
-    blobs.lay_out(entries_of(blobs, FILES), target)
+    damage(blobs.path(digest_of(b"model")))  # which reading would find
+    blobs.lay_out(entries, target)
     assert target.stat().st_ino == before
 
 
@@ -279,7 +283,7 @@ def test_a_folder_that_differs_is_replaced(blobs: FileBlobs, tmp_path: Path, new
     blobs.lay_out(entries_of(blobs, FILES), target)
     blobs.lay_out(entries_of(blobs, new), target)
     assert tree(target) == new
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["blobs", "out"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.laid", "blobs", "out"]
 
 
 def test_changes_made_to_a_folder_are_undone(blobs: FileBlobs, tmp_path: Path) -> None:
@@ -294,18 +298,61 @@ def test_changes_made_to_a_folder_are_undone(blobs: FileBlobs, tmp_path: Path) -
     assert not (target / "code" / "a.py").is_symlink()
 
 
+@pytest.mark.parametrize("marker", [None, b"", b"{", b"[]", b'{"model.bin": 1}'])
+def test_without_a_good_marker_a_folder_is_laid_out_anew(
+    blobs: FileBlobs, tmp_path: Path, marker: bytes | None
+) -> None:
+    target = tmp_path / "out"
+    blobs.lay_out(entries_of(blobs, FILES), target)
+    before = target.stat().st_ino
+    if marker is None:
+        (tmp_path / ".out.laid").unlink()
+    else:
+        (tmp_path / ".out.laid").write_bytes(marker)
+    blobs.lay_out(entries_of(blobs, FILES), target)
+    assert target.stat().st_ino != before
+    assert tree(target) == FILES
+
+
+def test_what_is_done_to_a_folder_is_not_done_to_the_blobs(blobs: FileBlobs, tmp_path: Path) -> None:
+    entries = entries_of(blobs, FILES)
+    blobs.lay_out(entries, tmp_path / "one")
+    for path in FILES:
+        damage(tmp_path / "one" / path)
+    blobs.lay_out(entries, tmp_path / "two")
+    assert tree(tmp_path / "two") == FILES
+    blobs.lay_out(entries, tmp_path / "one")
+    assert tree(tmp_path / "one") == FILES
+
+
+def test_a_damaged_blob_is_named_and_laid_out_nowhere(blobs: FileBlobs, tmp_path: Path) -> None:
+    entries = entries_of(blobs, FILES)
+    damage(blobs.path(digest_of(b"model")))
+    with pytest.raises(NotFound, match=f"blob {digest_of(b'model')} is damaged"):
+        blobs.lay_out(entries, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["blobs"]
+    blobs.lay_out(entries_of(blobs, FILES), tmp_path / "out")
+    assert tree(tmp_path / "out") == FILES
+
+
+def damage(file: Path) -> None:
+    """As long as before, in place."""
+    file.chmod(0o644)
+    file.write_bytes(bytes(255 - byte for byte in file.read_bytes()))
+
+
 def test_what_a_killed_process_left_is_cleared(blobs: FileBlobs, tmp_path: Path) -> None:
     for left in (".out.new", ".out.old"):
         (tmp_path / left / "half").mkdir(parents=True)
         (tmp_path / left / "half" / "file").write_text("x")
     blobs.lay_out(entries_of(blobs, FILES), tmp_path / "out")
     assert tree(tmp_path / "out") == FILES
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["blobs", "out"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.laid", "blobs", "out"]
 
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[Path]:
-    """A folder on another filesystem, where no link can lead."""
+    """A folder on another filesystem, which can share no blocks."""
     memory = Path("/dev/shm")
     if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip("there is no second filesystem to write to")
@@ -313,7 +360,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_files_are_copied_where_they_cannot_be_linked(blobs: FileBlobs, elsewhere: Path) -> None:
+def test_files_are_copied_where_they_cannot_be_cloned(blobs: FileBlobs, elsewhere: Path) -> None:
     target = elsewhere / "out"
     blobs.lay_out(entries_of(blobs, FILES), target)
     assert tree(target) == FILES

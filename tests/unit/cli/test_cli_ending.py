@@ -16,8 +16,9 @@ from mizzen.cli.interrupts import Interrupts
 from mizzen.sdk import stopping
 from mizzen.sdk.tether import KeptTether
 from mizzen.supervisor import survivors
-from mizzen.supervisor.client import SupervisorGone
+from mizzen.supervisor.client import SupervisorGone, ask
 from mizzen.supervisor.launch import alive, launch
+from mizzen.supervisor.protocol import Listener
 from tests.support.supervised import IGNORES_TERM, Supervised, supervised, until
 
 UID = "0123456789abcdef0123456789abcdef"
@@ -108,6 +109,31 @@ def test_a_tether_holds_on_to_a_revived_supervisor(plane: Supervised) -> None:
     tether.release()
     assert not tether.lost
     assert plane.views().keys() == {"plane", "gateway-0"}
+
+
+def test_a_tether_is_released_while_the_supervisor_is_being_replaced(tmp_path: Path) -> None:
+    with supervised(tmp_path / "data") as running:
+        running.start(running.keeper("gateway-0", delay=0.3), listeners=(Listener("control", "127.0.0.1", 0),))
+        until(lambda: running.log("gateway-0"))
+        tether = KeptTether(running.home)
+        running.kill()
+        tether.release()
+        assert not tether.ended.is_set()
+        running.note()
+        assert ask(running.home, "info")["tether"] == "none"
+
+
+def test_signals_wait_for_the_end_of_what_must_not_be_interrupted() -> None:
+    done = []
+
+    def work() -> None:
+        with Interrupts() as interrupts, interrupts.held():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("all of it")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["all of it"]
 
 
 def test_a_tether_tells_a_stop(plane: Supervised) -> None:

@@ -67,7 +67,7 @@ def workload(
     return Resource(
         "Workload",
         meta(name, deleting=deleting),
-        spec={"purpose": "serve", "command": ["old"]} | spec,
+        spec={"purpose": "serve", "command": ["old"], "replicas": len(states)} | spec,
         status={"conditions": [available.wire()], "replicas": [entry.wire() for entry in replicas]},
     )
 

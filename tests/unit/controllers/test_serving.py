@@ -135,6 +135,13 @@ def test_a_lost_workload_of_the_version_that_serves_is_rebuilt() -> None:
     assert status_of(decision).serving_version == "1"
 
 
+def test_the_url_tells_the_namespace() -> None:
+    there = inference_model("im", serving="1")
+    assert status_of(decide(there, None)).url == f"{URL}/v2/models/im"
+    elsewhere = replace(there, meta=replace(there.meta, namespace="team"))
+    assert status_of(decide(elsewhere, None)).url == f"{URL}/ns/team/v2/models/im"
+
+
 def test_counts() -> None:
     child = workload("im.1", "ready", "waiting", "ready", restarts=2)
     status = status_of(decide(inference_model("im", replicas=3), version("1"), (child,)))

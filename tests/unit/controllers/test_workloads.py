@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mizzen.controllers.workloads import SAFETY_NET, WHILE_DELETING, WHILE_UNSETTLED, WorkloadFacts, Workloads
@@ -56,16 +58,28 @@ class RefusingEngine(ScriptedEngine):
         raise Invalid("spec.command is missing")
 
 
-def test_a_spec_the_engine_cannot_run_is_told_in_the_status() -> None:
+def refused(given: Resource) -> WorkloadStatus:
     async def main() -> Decision:
         store, controller = MemoryStore(), Workloads(RefusingEngine())
-        stored = await store.create(workload("w"), "ann")
+        stored = await store.create(given, "ann")
+        await store.update_status(replace(stored, status=given.status), "ann")
         facts = await controller.load(store, stored.ref)
         assert facts is not None
         return controller.decide(facts, NOW)
 
-    decision = virtual.run(main())
-    assert decision.status is not None
-    available = decision.status.condition("Available")
+    status = virtual.run(main()).status
+    assert isinstance(status, WorkloadStatus)
+    return status
+
+
+def test_a_spec_the_engine_cannot_run_is_told_as_a_failure() -> None:
+    status = refused(workload("w", "starting"))
+    available = status.condition("Available")
     assert available is not None
     assert (available.reason, available.message) == ("InvalidSpec", "spec.command is missing")
+    assert [(told.state, told.message) for told in status.replicas] == [("failed", "spec.command is missing")]
+
+
+def test_what_serves_with_a_spec_that_can_no_longer_be_read_serves_on() -> None:
+    given = workload("w", "ready")
+    assert refused(given).replicas == WorkloadStatus.of(given).replicas

@@ -7,14 +7,17 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Observation
+from mizzen.engines.local import logs
 from mizzen.engines.local.engine import LocalEngine
+from mizzen.engines.local.probe import Readiness
 from mizzen.engines.local.replicas import Place, process_of, split_key, status_of
 from mizzen.kinds.meta import Meta, Resource
-from mizzen.kinds.workload import WorkloadSpec
+from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.launch import launch
 from mizzen.supervisor.protocol import ProcessView, State
@@ -72,10 +75,81 @@ def test_without_any_supervisor_a_replica_waits_for_one(tmp_path: Path) -> None:
         try:
             (replica,) = (await engine.apply(WORKLOAD)).replicas
             assert (replica.state, replica.message) == ("waiting", "waiting for the supervisor")
+            assert replica.address == Place(home, UID).address(0)
+            served = replica.model_copy(update={"state": "ready", "pid": 1, "message": ""})
+            (known,) = (await engine.apply(WORKLOAD.with_status(WorkloadStatus(replicas=(served,))))).replicas
+            assert known == served, "what was reported last is all that is known"
         finally:
             await engine.close()
 
     asyncio.run(body())
+
+
+def test_many_workers_share_one_connection(tmp_path: Path) -> None:
+    async def body(home: Home) -> None:
+        engine = LocalEngine(home, FileBlobs(home.data_dir / "blobs"), python=sys.executable)
+        before = _descriptors()
+        idle = [
+            Resource("Workload", Meta(f"w-{number}", uid=f"uid-{number}"), {**WORKLOAD.spec, "replicas": 0})
+            for number in range(8)
+        ]
+        try:
+            await asyncio.gather(*map(engine.apply, idle))
+            async with asyncio.timeout(30):
+                # One for calls, and two that watch.
+                while _descriptors() != before + 3:  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.02)
+        finally:
+            await engine.close()
+
+    with supervised(tmp_path / "d") as plane:
+        plane.start()
+        asyncio.run(body(plane.home))
+
+
+def test_what_runs_goes_on_when_its_files_are_lost(tmp_path: Path) -> None:
+    async def body(home: Home) -> None:
+        blobs = FileBlobs(home.data_dir / "blobs")
+        blob = blobs.put_bytes(b"model")
+        artifact = {"path": "a", "digest": blob.digest, "size": blob.size}
+        given = replace(WORKLOAD, spec={**WORKLOAD.spec, "artifacts": [artifact]})
+        first, second = (LocalEngine(home, blobs, python=sys.executable) for _ in range(2))
+        try:
+            before = await _observed(first, lambda seen: seen.replicas[0].state == "ready", given)
+            blobs.path(blob.digest).unlink()
+            two = replace(given, spec={**given.spec, "replicas": 2}, status={"replicas": [before.replicas[0].wire()]})
+            old, new = (await second.apply(two)).replicas
+            assert old == before.replicas[0]
+            assert (new.state, new.message) == ("failed", f"no blob {blob.digest}")
+        finally:
+            await first.close()
+            await second.close()
+
+    with supervised(tmp_path / "d") as plane:
+        plane.start()
+        asyncio.run(body(plane.home))
+
+
+def test_the_logs_of_a_deleted_workload_are_kept_for_a_while(tmp_path: Path) -> None:
+    async def body(home: Home) -> None:
+        engine = LocalEngine(home, FileBlobs(home.data_dir / "blobs"), python=sys.executable)
+        old = [home.logs / f"gone-{number}.0.log" for number in range(logs.KEEP)]
+        for number, path in enumerate(old):
+            path.touch()
+            os.utime(path, (number, number))
+        try:
+            await _observed(engine, lambda seen: seen.replicas[0].state == "ready")
+            async with asyncio.timeout(30):
+                while not await engine.delete(WORKLOAD):  # noqa: ASYNC110 - asking is what deletes
+                    await asyncio.sleep(0.02)
+        finally:
+            await engine.close()
+        assert Place(home, UID).log(0).exists()
+        assert [path for path in old if not path.exists()] == old[:1]
+
+    with supervised(tmp_path / "d") as plane:
+        plane.start()
+        asyncio.run(body(plane.home))
 
 
 def test_a_replica_runs_with_what_the_workload_and_the_engine_say() -> None:
@@ -107,24 +181,33 @@ def test_a_replica_runs_with_what_the_workload_and_the_engine_say() -> None:
 def test_the_state_of_a_replica_is_that_of_its_process_and_what_it_says() -> None:
     place = Place(Home(Path("/d"), Path("/d/run")), UID)
 
-    def status(state: State, readiness: str, **seen: object) -> tuple[str, str]:
+    def status(state: State, readiness: Readiness, *, wanted: bool = True, **seen: object) -> tuple[str, str]:
         view = ProcessView.from_json({"key": place.key(0), "state": state, "fingerprint": "", **seen})
-        found = status_of(view, readiness, place, 0)  # type: ignore[arg-type]
+        found = status_of(view, readiness, place, 0, told=None, wanted=wanted)
         return found.state, found.message
 
+    assert status(State.RUNNING, "unknown") == ("starting", "")
     assert status(State.RUNNING, "starting") == ("starting", "")
     assert status(State.RUNNING, "ready", message="old", exit_time=1.0) == ("ready", "")
-    assert status(State.RUNNING, "draining") == ("stopping", "")
-    assert status(State.STOPPING, "ready") == ("stopping", "")
+    assert status(State.RUNNING, "draining") == ("starting", "")
+    assert status(State.RUNNING, "draining", wanted=False) == ("stopping", "")
+    assert status(State.STOPPING, "ready") == ("starting", "ending, to be started anew")
+    assert status(State.STOPPING, "ready", wanted=False) == ("stopping", "")
     assert status(State.WAITING, "starting", exit_time=1.0) == ("waiting", "ended; its exit code is not known")
     assert status(State.FAILED, "starting", exit_time=1.0, exit_code=78) == ("failed", "exited with code 78")
     assert status(State.FAILED, "starting", exit_time=1.0, exit_code=78, message="why") == ("failed", "why")
 
 
-async def _observed(engine: LocalEngine, enough: Callable[[Observation], bool]) -> Observation:
+def _descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+async def _observed(
+    engine: LocalEngine, enough: Callable[[Observation], bool], given: Resource = WORKLOAD
+) -> Observation:
     async with asyncio.timeout(30):
         while True:
-            seen = await engine.apply(WORKLOAD)
+            seen = await engine.apply(given)
             if enough(seen):
                 return seen
             await asyncio.sleep(0.02)

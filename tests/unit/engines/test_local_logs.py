@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,25 @@ def test_a_last_line_without_an_end_gets_one(tmp_path: Path) -> None:
         return b"".join([chunk async for chunk in found])
 
     assert asyncio.run(body()) == b"[0] a\n[0] b\n"
+
+
+def test_of_workloads_that_are_gone_the_newest_logs_are_kept(tmp_path: Path) -> None:
+    names = [
+        "a.0.log",
+        "a.0.log.1",
+        "a.1.log",
+        "b.0.log",
+        "c.0.log",
+        "c.1.log",
+        "lives.0.log",
+        "plane.log",
+        ".a.0.log.1",
+    ]
+    for time, name in enumerate(names):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time, time))
+    logs.prune(tmp_path, lives=lambda uid: uid == "lives", keep=1)
+    assert {path.name for path in tmp_path.iterdir()} == {*names[4:]}
 
 
 @given(st.binary(max_size=200), st.integers(0, 8))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import select
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mizzen.gateway import front
 from tests.unit.gateway.harness import (
     LIMITS,
     Client,
@@ -261,6 +263,70 @@ def test_an_idle_connection_is_closed(runtime: Runtime, start_gateway: Callable[
         runtime.release()
         assert busy.answer().sums == [1.0]
         assert busy.closed()
+
+
+@pytest.mark.parametrize("sent", [20, -5], ids=["head", "body"])
+def test_a_request_that_does_not_come_to_its_end_is_refused(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, sent: int
+) -> None:
+    monkeypatch.setattr(front, "STALLED_SECONDS", 0.1)
+    with gateway.client() as client:
+        client.send(infer_request([1.0]) + infer_request([2.0])[:sent])
+        assert client.answer().sums == [1.0]
+        answer = client.answer()
+        assert answer.status == 408
+        assert answer.headers["connection"] == "close"
+        assert "too long" in answer.error
+        assert client.closed()
+
+
+@pytest.mark.parametrize("constant", ["STALLED_SECONDS", "REQUEST_SECONDS"])
+def test_a_request_that_comes_in_drops_is_refused_in_the_end(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, constant: str
+) -> None:
+    """A head has little time, however steadily it grows; a body has as much as it needs, up to a point."""
+    monkeypatch.setattr(front, constant, 1.0)
+    body = constant == "REQUEST_SECONDS"
+    with gateway.client() as client:
+        client.send(request("POST", INFER, Content_Length="100000") if body else b"GET /v2 HTTP/1.1\r\nX: ")
+        drops = 0
+        while not select.select([client.socket], [], [], 0.02)[0]:
+            client.send(b" ")
+            drops += 1
+        assert client.answer().status == 408
+        assert drops > 10
+
+
+def test_a_body_that_goes_on_growing_is_waited_for(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "STALLED_SECONDS", 2.0)
+    asked = infer_request([1.0] * 150)
+    began = time.monotonic()
+    with gateway.client() as client:
+        client.send(asked[:-200])
+        for byte in asked[-200:]:
+            client.send(bytes([byte]))
+            if time.monotonic() - began < 3.5:  # a look later than all of it may take without a pause
+                time.sleep(0.05)
+        assert client.answer().sums == [150.0]
+
+
+def test_a_request_that_we_hold_up_is_not_over_its_time(
+    gateway: Gateway, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front, "STALLED_SECONDS", 0.1)
+    runtime.held = True
+    body = body_of([2.0])
+    with gateway.client() as waits, gateway.client() as other:
+        waits.send(infer_request([1.0]) + request("POST", INFER, Content_Length=str(len(body)), Expect="100-continue"))
+        until(lambda: runtime.items == 1)
+        other.send(request("GET", "/v2")[:-2])
+        assert other.answer().status == 408
+        monkeypatch.undo()
+        runtime.release()
+        assert waits.answer().sums == [1.0]
+        assert waits.answer().status == 100
+        waits.send(body)
+        assert waits.answer().sums == [2.0]
 
 
 def test_reading_stops_when_too_much_is_unanswered(gateway: Gateway, runtime: Runtime) -> None:

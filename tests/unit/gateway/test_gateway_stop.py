@@ -99,7 +99,7 @@ def process(runtime: Runtime, folder: Path) -> Iterator[tuple[subprocess.Popen[b
     program = (
         "import socket, sys, uvloop; from pathlib import Path; from mizzen.gateway.serve import Limits, serve\n"
         "uvloop.run(serve(socket=socket.socket(fileno=int(sys.argv[1])), table=Path(sys.argv[2]),"
-        " limits=Limits(1 << 20, 256, 10.0, 10.0)))\n"
+        " limits=Limits(1 << 20, 256, 64 << 20, 10.0, 10.0)))\n"
         "print('after', flush=True)"
     )
     with listening() as listener:

@@ -21,10 +21,17 @@ def test_a_histogram_counts_up() -> None:
     assert f"mizzen_requests_in_flight{{{labels}}} 0\n" in text
 
 
-def test_counters_outlive_a_table() -> None:
+def test_counters_live_as_long_as_their_version_is_named() -> None:
     metrics = Metrics()
-    assert metrics.counters("a", "b", "1") is metrics.counters("a", "b", "1")
-    assert metrics.counters("a", "b", "1") is not metrics.counters("a", "b", "2")
+    kept, busy, gone = (metrics.counters("a", "b", version) for version in "123")
+    busy.in_flight += 1
+    metrics.keep({("a", "b", "1")})
+    assert metrics.counters("a", "b", "1") is kept
+    assert metrics.counters("a", "b", "2") is busy
+    assert metrics.counters("a", "b", "3") is not gone
+    busy.ended(200, 0.1)
+    metrics.keep({("a", "b", "1")})
+    assert b'version="2"' not in metrics.render([])
 
 
 def test_label_values_are_escaped() -> None:

@@ -15,6 +15,7 @@ from mizzen.gateway.signature import Hello
 from mizzen.graph.plan import Server
 from mizzen.protocol import frames
 
+BYTE_LIMIT = 2_000_000
 HELLO = Hello(state="ready")
 
 
@@ -67,6 +68,7 @@ class World:
         self.queue = Queue(
             Server(id="default/m", model="m", version="1", **served),
             limit=5,
+            byte_limit=BYTE_LIMIT,
             hold_seconds=1.0,
             clock=lambda: self.now,
             call_soon=self._soon.append,
@@ -187,6 +189,31 @@ def test_calls_of_those_who_left_make_room() -> None:
     assert list(world.queue.waiting) == calls[1:]
 
 
+def test_the_bytes_that_wait_are_bounded() -> None:
+    world = World()
+    calls = [Recorded(n, 200.0, BYTE_LIMIT // 2) for n in range(4)]
+    for call in calls[:3]:
+        world.queue.submit(call)
+    assert [call.live for call in calls[:3]] == [True, True, False]
+    assert calls[2].ends == [(UNAVAILABLE, b"the queue of 'm' is full")]
+    calls[0].cancel(world.now)
+    world.wait(1 / 16)  # until it looks again
+    world.queue.submit(calls[3])
+    assert list(world.queue.waiting) == [calls[1], calls[3]]
+
+
+def test_what_is_larger_than_the_bound_is_taken_where_nothing_waits() -> None:
+    world, hand = World(), Hand()
+    world.queue.joined(hand, HELLO)
+    large, other = Recorded(1, 200.0, BYTE_LIMIT + 1), Recorded(2, 200.0)
+    world.queue.submit(large)
+    world.queue.submit(other)
+    assert other.ends[0][0] == UNAVAILABLE
+    world.turn()
+    assert hand.batch == [large]
+    assert world.queue.waiting_bytes == 0
+
+
 class Life(RuleBasedStateMachine):
     """Whatever happens in whatever order, each call ends once and with what is its own."""
 
@@ -252,6 +279,7 @@ class Life(RuleBasedStateMachine):
             queue = self.world.queue
             assert queue.in_flight == sum(len(hand.batch) for hand in self.hands if hand.batch)
             assert queue.busy == queue.in_flight + len(queue.waiting)
+            assert queue.waiting_bytes == sum(call.size for call in queue.waiting)
 
     def teardown(self) -> None:
         if hasattr(self, "world"):

@@ -95,6 +95,8 @@ def test_a_version_that_is_gone(gateway: Gateway, folder: Path, runtime: Runtime
             assert gateway.ask("POST", "/v2/models/m/versions/1/infer", body_of([1.0])).status == 404
             assert b"mizzen_requests_in_flight" in gateway.ask("GET", "/metrics").body
             assert _in_flight(gateway) == 0
+            publish(folder / "table.json", table_of(other.address, serial=3, version="2"))
+            until(lambda: b'version="1"' not in gateway.ask("GET", "/metrics").body, "version 1 is counted no more")
         finally:
             other.close()
 

@@ -57,7 +57,16 @@ def test_settings_of_a_server() -> None:
 def test_a_replica_that_comes_back_keeps_its_address() -> None:
     states = ("ready", "waiting", "failed", "starting", "stopping")
     [server] = compiled(inference_model("a", serving="1"), workload("a.1", *states)).servers
-    assert server.addresses == ("unix:/a.1.0", "unix:/a.1.1", "unix:/a.1.3")
+    assert server.addresses == ("unix:/a.1.0", "unix:/a.1.1", "unix:/a.1.3", "unix:/a.1.4")
+
+
+def test_a_replica_that_is_not_wanted_any_more_has_no_address() -> None:
+    [server] = compiled(inference_model("a", serving="1"), workload("a.1", "ready", "ready", replicas=1)).servers
+    assert server.addresses == ("unix:/a.1.0",)
+    [server] = compiled(inference_model("a", serving="1"), workload("a.1", "ready", deleting=True)).servers
+    assert server.addresses == ()
+    [server] = compiled(inference_model("a", serving="1"), workload("a.1", "ready", replicas="?")).servers
+    assert server.addresses == ("unix:/a.1.0",), "how many are wanted cannot be read, and this one is there"
 
 
 def test_a_model_asks_all_servers_of_its_current_version_and_knows_the_others() -> None:
@@ -115,11 +124,34 @@ def test_what_is_going_or_broken_is_left_out_alone() -> None:
     table = compiled(
         model(current="1", deleting=True),
         inference_model("going", serving="1", deleting=True), workload("going.1", "ready"),
-        inference_model("broken", serving="1", replicas="many"), workload("broken.1", "ready"),
+        inference_model("broken", replicas="many"), workload("broken.1", "starting"),
+        inference_model("nobodys", serving="1", modelName=[]), workload("nobodys.1", "ready"),
         inference_model("fine", serving="1"), workload("fine.1", "ready"),
     )  # fmt: skip
     assert [entry.name for entry in table.routes] == ["fine"]
     assert [server.id for server in table.servers] == ["default/fine"]
+
+
+def test_what_serves_goes_on_by_what_can_be_read_of_it() -> None:
+    broken = inference_model("a", "1", serving="1", targetVersion={}, replicas="many", timeoutMs=5)
+    table = compiled(model(current="1"), broken, workload("a.1", "ready"))
+    [server] = table.servers
+    assert (server.version, server.addresses, server.timeout_ms) == ("1", ("unix:/a.1.0",), 5)
+    assert servers(table, "a") == servers(table, "iris") == ("default/a",)
+
+
+def test_a_broken_status_concerns_its_object_alone() -> None:
+    def status(resource: Resource, **fields: object) -> Resource:
+        return replace(resource, status={**resource.status, **fields})
+
+    table = compiled(
+        status(model(current="1"), current=7),
+        status(inference_model("a", serving="1"), conditions="none"), workload("a.1", "ready"),
+        status(inference_model("b", serving="1"), servingVersion=[]), workload("b.1", "ready"),
+        inference_model("c", serving="1"), status(workload("c.1", "ready"), replicas=[{"index": "first"}]),
+        inference_model("d", serving="1"), workload("d.1", "ready"),
+    )  # fmt: skip
+    assert {entry.name: len(entry.plan.servers) for entry in table.routes} == {"a": 1, "b": 0, "c": 0, "d": 1}
 
 
 def test_namespaces_do_not_mix() -> None:

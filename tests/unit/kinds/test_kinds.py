@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mizzen.errors import Fault, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Condition, Meta, OwnerReference, Resource, format_time, merge_conditions, parse_time
-from mizzen.kinds.model import normal_version
+from mizzen.kinds.model import ModelStatus, normal_version
 from mizzen.kinds.serving import InferenceModelSpec
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
@@ -45,6 +45,14 @@ def test_versions_that_mean_the_same_are_the_same(given_: str | int, normal: str
 def test_what_is_no_version(text: str) -> None:
     with pytest.raises(ValueError, match=r"version"):
         normal_version(text)
+
+
+def test_of_a_broken_status_the_rest_is_read() -> None:
+    stored = {"highestVersion": 3, "current": {"version": 1}, "previous": "2", "conditions": [{"type": "x"}]}
+    status = ModelStatus.of(Resource("Model", Meta("iris"), {}, stored))
+    assert status == ModelStatus.model_validate({"highestVersion": 3, "previous": "2"})
+    odd = Resource.from_wire({"kind": "Model", "metadata": {"name": "iris"}, "status": ["x"]})
+    assert ModelStatus.of(odd) == ModelStatus.model_validate({})
 
 
 def test_every_fault_at_once_with_its_path() -> None:

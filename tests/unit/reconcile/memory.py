@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
-from collections.abc import AsyncIterator
-from dataclasses import replace
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from mizzen.errors import AlreadyExists, Conflict, Expired, NotFound
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.stores.store import Event, Listing, Revision, Where
+from mizzen.stores.store import Event, Guard, Listing, Revision, Where
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
 EVERYTHING = Where()
@@ -45,20 +47,23 @@ class MemoryStore:
         assert limit is None
         assert after is None
         await asyncio.sleep(0)
-        items = [
-            item
-            for ref, item in sorted(self.objects.items())
-            if ref.kind == kind
-            and where.namespace in (None, ref.namespace)
-            and (where.owner is None or where.owner in {owner.uid for owner in item.meta.owners})
-        ]
         self.horizon = min(self.horizon, self.version)
-        return Listing(tuple(items), str(self.version))
+        return Listing(_Present(self.objects).list(kind, where), str(self.version))
 
-    async def create(self, new: Resource, by: str) -> Resource:
+    async def check(self, guard: Guard) -> None:
+        self._ask(guard)
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[MemoryStore]:
+        moment = copy.copy(self)
+        moment.objects, moment.events = dict(self.objects), list(self.events)
+        yield moment
+
+    async def create(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
         await asyncio.sleep(0)
         if new.ref in self.objects:
             raise AlreadyExists(f"{new.ref} exists")
+        self._ask(guard)
         self._ids += 1
         meta = replace(new.meta, uid=f"uid-{self._ids}", generation=1, created=TIME)
         return self._write("ADDED", replace(new, meta=meta, status={}))
@@ -74,20 +79,24 @@ class MemoryStore:
             return self._remove(old)
         return self._write("MODIFIED", replace(new, meta=replace(meta, generation=generation), status=old.status))
 
-    async def update_status(self, new: Resource, by: str, *, decision: str | None = None) -> Resource:
+    async def update_status(
+        self, new: Resource, by: str, *, decision: str | None = None, guard: Guard | None = None
+    ) -> Resource:
         await asyncio.sleep(0)
         old = self._unmoved(new)
+        self._ask(guard)
         if decision:
             self.revisions.append(
                 Revision(old.ref, old.meta.uid, len(self.revisions) + 1, decision, by, TIME, old.status, new.status)
             )
         return self._write("MODIFIED", replace(old, status=new.status))
 
-    async def delete(self, ref: Ref, by: str, *, uid: str | None = None) -> Resource | None:
+    async def delete(self, ref: Ref, by: str, *, uid: str | None = None, guard: Guard | None = None) -> Resource | None:
         await asyncio.sleep(0)
         old = self._stored(ref)
         if uid not in (None, old.meta.uid):
             raise Conflict(f"{ref} is another object")
+        self._ask(guard)
         if not old.meta.finalizers:
             self._remove(old)
             return None
@@ -108,12 +117,21 @@ class MemoryStore:
     async def history(self, ref: Ref) -> tuple[Revision, ...]:
         return tuple(revision for revision in self.revisions if revision.ref == ref)
 
+    async def histories(self, kind: str, namespace: str, prefix: str = "") -> tuple[Revision, ...]:
+        return tuple(
+            revision
+            for revision in self.revisions
+            if (revision.ref.kind, revision.ref.namespace) == (kind, namespace) and revision.ref.name.startswith(prefix)
+        )
+
     async def close(self) -> None: ...
 
+    def _ask(self, guard: Guard | None) -> None:
+        if guard is not None:
+            guard(_Present(self.objects))
+
     def _stored(self, ref: Ref) -> Resource:
-        if ref not in self.objects:
-            raise NotFound(f"no {ref}")
-        return self.objects[ref]
+        return _Present(self.objects).get(ref)
 
     def _unmoved(self, new: Resource) -> Resource:
         old = self._stored(new.ref)
@@ -141,6 +159,25 @@ class MemoryStore:
     def _wake(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
+
+
+@dataclass(frozen=True, slots=True)
+class _Present:
+    objects: Mapping[Ref, Resource]
+
+    def get(self, ref: Ref) -> Resource:
+        if ref not in self.objects:
+            raise NotFound(f"no {ref}")
+        return self.objects[ref]
+
+    def list(self, kind: str, where: Where = EVERYTHING) -> tuple[Resource, ...]:
+        return tuple(
+            item
+            for ref, item in sorted(self.objects.items())
+            if ref.kind == kind
+            and where.namespace in (None, ref.namespace)
+            and (where.owner is None or where.owner in {owner.uid for owner in item.meta.owners})
+        )
 
 
 def _at(resource: Resource, version: int) -> Resource:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,7 @@ class Echo:
     in_place: bool = False
     framework: str = "echo"
     calls: list[int] = field(default_factory=list)
+    raises: BaseException = field(default_factory=lambda: RuntimeError("poisoned"))
 
     @property
     def strict(self) -> bool:
@@ -41,7 +43,7 @@ class Echo:
         if self.in_place:
             rows += 1
         if poisoned:
-            raise RuntimeError("poisoned")
+            raise self.raises
         return {"rows": rows, "sum": rows.sum(axis=tuple(range(1, rows.ndim)))}
 
     def close(self) -> None:
@@ -94,6 +96,28 @@ def good_cases(draw: st.DrawFn, poisoned: bool = False) -> Case:
         data = array.tolist() if form == "nested" else array.reshape(-1).tolist()
         asked = request(shape, json.dumps(data, separators=(" , ", ":") if form == "spaced" else (",", ":")), datatype)
     return Case(asked, None if poisoned else array.tolist(), frames.MODEL_FAILED if poisoned else frames.OK)
+
+
+class Wordless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (asyncio.CancelledError("stop"), "CancelledError: stop"),
+        (KeyboardInterrupt(), "KeyboardInterrupt: "),
+        (GeneratorExit(), "GeneratorExit: "),
+        (SystemExit(3), "SystemExit: 3"),
+        (Wordless(), "Wordless"),
+    ],
+)
+@pytest.mark.parametrize("batch", [True, False])
+def test_whatever_a_model_raises_fails_its_own_request_only(raised: BaseException, told: str, batch: bool) -> None:
+    answers = batches.answer(Echo(batch=batch, raises=raised), [request([1], "[1]"), request([1], f"[{POISON}]")])
+    assert sums(answers) == [[1.0], frames.MODEL_FAILED]
+    assert message(answers, 1) == told
 
 
 BAD_TEXTS = (

@@ -247,6 +247,58 @@ def test_term_without_peers_ends_at_once_and_int_does_nothing(start: Start) -> N
     assert runtime.exit_code() == 0
 
 
+TAKES_TERM = {
+    "wake-up": "signal.set_wakeup_fd(-1)",
+    "default": "signal.signal(signal.SIGTERM, signal.SIG_DFL)",
+    "ignored": "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+    "loop": "asyncio.run(take())",
+}
+
+
+@pytest.mark.parametrize("taken", TAKES_TERM.values(), ids=TAKES_TERM.keys())
+def test_term_drains_whatever_the_model_did_to_signals(start: Start, taken: str) -> None:
+    runtime = start(
+        code="import asyncio, signal\n"
+        "async def take():\n"
+        "    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, print)\n"
+        f"def predict(inputs):\n    {taken}\n    return inputs['x'] + 1\n"
+    )
+    peer = runtime.peer()
+    peer.hello()
+    peer.ask(1, 1)
+    assert peer.reply(1) == [{"predict": [2.0]}]
+    runtime.process.send_signal(signal.SIGTERM)
+    drain = peer.receive()
+    assert drain is not None
+    assert drain.type == frames.DRAIN
+    peer.ask(2, 2)
+    assert peer.reply(2) == [{"predict": [3.0]}]
+    peer.socket.close()
+    assert runtime.exit_code() == 0
+
+
+def test_term_for_a_child_of_the_model_ends_the_child_only(start: Start) -> None:
+    runtime = start(
+        code="import os, signal, time\n"
+        "def predict(inputs):\n"
+        "    up, tell = os.pipe()\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        os.write(tell, b'.')\n"
+        "        time.sleep(60)\n"
+        "        os._exit(0)\n"
+        "    os.read(up, 1)\n"
+        "    os.kill(child, signal.SIGTERM)\n"
+        "    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]\n"
+    )
+    peer = runtime.peer()
+    peer.hello()
+    for id_ in (1, 2):
+        peer.ask(id_, 1)
+        assert peer.reply(id_) == [{"predict": [-signal.SIGTERM]}]
+    assert "drain:" not in runtime.log.read_text()
+
+
 def test_a_stale_socket_is_replaced_and_a_successors_is_left_alone(start: Start, folder: Path) -> None:
     stale = socket.socket(socket.AF_UNIX)
     stale.bind(str(folder / "r.sock"))
@@ -276,11 +328,13 @@ def test_a_stale_socket_is_replaced_and_a_successors_is_left_alone(start: Start,
         ),
         ("raise RuntimeError('two\\nlines')", PYTHON, "RuntimeError: two lines"),
         ("import sys; sys.exit(0)", PYTHON, "SystemExit: 0"),
+        ("import asyncio; raise asyncio.CancelledError('why')", PYTHON, "CancelledError: why"),
+        ("class Odd(Exception):\n    __str__ = None\nraise Odd", PYTHON, "Odd"),
         ("", (*SKLEARN, "broken.joblib"), "'broken.joblib' could not be unpickled: "),
         ("", (*SKLEARN, "none.joblib"), "no file 'none.joblib' in this version; "),
         ("", ("--framework", "python"), "the following arguments are required: --entrypoint"),
     ],
-    ids=["import", "raises", "exits", "no pickle", "no file", "usage"],
+    ids=["import", "raises", "exits", "cancelled", "wordless", "no pickle", "no file", "usage"],
 )
 def test_a_model_that_cannot_load_is_given_up(
     start: Start, folder: Path, code: str, options: tuple[str, ...], wanted: str

@@ -123,6 +123,19 @@ def test_a_model_that_cannot_be_served_leaves_only_its_version(
     control.run(control.store.get(Ref("ModelVersion", "iris.1")))
 
 
+def test_a_first_version_that_is_refused_leaves_no_model(control: Harness, inference: Answers) -> None:
+    async def versions(plane: AsyncPlane) -> list[str]:
+        for _ in range(2):
+            with pytest.raises(errors.Invalid):
+                await plane.deploy("iris", control.folder / "none.joblib")
+        return [item["metadata"]["name"] for item in (await plane.list("models"))["items"]]
+
+    assert on(control.url, inference.url, versions) == []
+    # A model that was there before stays, whatever is refused.
+    control.client().post("/model", json={"name": "iris"})
+    assert on(control.url, inference.url, versions) == ["iris"]
+
+
 def test_a_model_that_takes_too_long_is_left_starting(control: Harness, inference: Answers) -> None:
     path = control.file("model.joblib")
     with pytest.raises(errors.DeadlineExceeded, match="iris-1 was not ready") as caught:
@@ -160,11 +173,12 @@ def test_watch_tells_what_is_there_and_what_comes(control: Harness, inference: A
                 await plane.request("POST", "/model", body={"name": "two"})
             elif len(seen) == 2:
                 await plane.delete("models", "one")
-            else:
+            elif event["type"] == "DELETED":
                 return seen
         raise AssertionError("a watch does not end")
 
-    assert on(control.url, inference.url, work) == [("ADDED", "one"), ("ADDED", "two"), ("DELETED", "one")]
+    seen = on(control.url, inference.url, work)
+    assert (seen[:2], seen[-1]) == ([("ADDED", "one"), ("ADDED", "two")], ("DELETED", "one"))
 
 
 def test_watch_from_too_long_ago_has_expired(tmp_path: Path) -> None:

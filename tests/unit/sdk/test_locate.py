@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,10 +9,10 @@ import pytest
 
 from mizzen.errors import BadRequest, Forbidden, Unavailable
 from mizzen.sdk import locate
+from mizzen.supervisor import launch
 from mizzen.supervisor.home import Home
-from mizzen.supervisor.launch import launch
 from mizzen.supervisor.protocol import Listener
-from tests.support.supervised import Supervised, supervised
+from tests.support.supervised import Supervised, supervised, until
 
 LISTENERS = (Listener("control", "127.0.0.1", 0), Listener("inference", "127.0.0.1", 0))
 
@@ -64,17 +62,22 @@ def test_the_word_of_a_dead_supervisor_is_not_taken(plane: Supervised) -> None:
 
 def test_a_revived_supervisor_is_waited_for(tmp_path: Path) -> None:
     with supervised(tmp_path / "data") as running:
-        running.start(running.spec("survivor"), listeners=LISTENERS)
-        running.running("survivor")
-        info = json.loads(running.home.info.read_text())
+        running.start(running.keeper("gateway-0", delay=0.3), listeners=LISTENERS)
+        until(lambda: running.log("gateway-0"))
+        place, first = locate.in_data_dir(tmp_path / "data"), running.note()
         running.kill()
-        revival = threading.Timer(0.3, lambda: launch(running.home, python=sys.executable))
-        revival.start()
-        try:
-            assert locate.running(tmp_path / "data")
-        finally:
-            revival.join()
-        assert running.note() != info["pid"]
+        assert locate.running(tmp_path / "data")
+        assert locate.in_data_dir(tmp_path / "data") == place
+        assert running.note() != first
+
+
+def test_nobody_waits_for_those_who_cannot_revive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "REVIVAL", float("inf"))
+    with supervised(tmp_path / "data") as running:
+        running.start(running.spec("runtime"), listeners=LISTENERS)
+        running.running("runtime")
+        running.kill()
+        assert not locate.running(tmp_path / "data")
 
 
 def test_addresses_that_are_none_are_refused() -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from datetime import datetime
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
 
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Ref
+from mizzen.errors import Unavailable
+from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.server import removal
+from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.store import Guard
 from tests.unit.server.harness import HERE, INFERENCE, Harness
 from tests.unit.server.test_admission import causes
+from tests.unit.server.test_resources import inference_model
 
 
 def deploy(
@@ -149,6 +156,28 @@ def test_history_outlives_the_model(admin: httpx2.Client) -> None:
     assert [item["action"] for item in items] == ["created", "deleted"]
 
 
+def test_history_tells_of_what_is_gone(plane: Harness, admin: httpx2.Client) -> None:
+    """Versions and servers too, by whatever name they went."""
+    deploy(plane, admin, "iris-2")  # begins like a server of iris, and is none
+    server = deploy(plane, admin)
+    admin.post(f"{HERE}/inferencemodels", json=inference_model("other"))
+    for name in (server, "other"):
+        admin.delete(f"{HERE}/inferencemodels/{name}")
+        plane.release(Ref("InferenceModel", name))
+    assert admin.delete("/model/iris/version/1").status_code == 200
+    gone = [
+        ("created", "Model/iris"), ("created", "ModelVersion/iris.1"), ("created", "InferenceModel/iris-1"),
+        ("created", "InferenceModel/other"), ("deleted", "InferenceModel/iris-1"),
+        ("deleted", "InferenceModel/other"), ("deleted", "ModelVersion/iris.1"),
+    ]  # fmt: skip
+    history = admin.get("/model/iris/history").json()["items"]
+    assert [(item["action"], item["object"]) for item in history] == gone
+    assert admin.get("/model/iris").json()["lastChanged"]["time"] == history[-1]["time"]
+    admin.delete("/model/iris")
+    history = admin.get("/model/iris/history").json()["items"]
+    assert [(item["action"], item["object"]) for item in history] == [*gone, ("deleted", "Model/iris")]
+
+
 def test_a_served_model_stays_and_says_why(plane: Harness, admin: httpx2.Client) -> None:
     deploy(plane, admin)
     answer = admin.delete("/model/iris")
@@ -227,6 +256,49 @@ def test_a_cascade_finishes_without_anybody_asking_and_keeps_its_actor(plane: Ha
         plane.run(stop())
     deleted = plane.run(plane.store.history(Ref("ModelVersion", "iris.1")))[-1]
     assert (deleted.action, deleted.actor) == ("deleted", "admin")
+
+
+class Troubled(SqliteStore):
+    """Cannot delete version 1 of the model `bad` while `trouble` lasts."""
+
+    trouble = True
+    tries = 0
+
+    async def delete(self, ref: Ref, by: str, *, uid: str | None = None, guard: Guard | None = None) -> Resource | None:
+        if self.trouble and ref.name == "bad.1":
+            self.tries += 1
+            raise Unavailable("the disk is full")
+        return await super().delete(ref, by, uid=uid, guard=guard)
+
+
+def test_a_removal_that_fails_is_told_once_and_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        store = await Troubled.open(
+            tmp_path / "mizzen.db", clock=lambda: datetime.now(UTC), new_id=lambda: uuid.uuid4().hex
+        )
+        for name in ("bad", "good"):
+            marked = Meta(name, finalizers=(removal.CASCADE_FINALIZER,))
+            await store.create(Resource("Model", marked), "ann")
+            version = Resource("ModelVersion", Meta(f"{name}.1"), {"modelName": name, "version": "1"})
+            await store.create(version, "ann")
+            await store.delete(Ref("Model", name), "ann")
+        finisher = asyncio.create_task(removal.finish_cascades(store))
+        async with asyncio.timeout(30):
+            while store.tries < 3:
+                assert not finisher.done()
+                await asyncio.sleep(0.01)
+            assert [item.meta.name for item in (await store.list("Model")).items] == ["bad"]
+            store.trouble = False
+            await removal.until_gone(store, await store.get(Ref("Model", "bad")))
+        assert (await store.list("ModelVersion")).items == ()
+        assert [record.message for record in caplog.records if "Model/bad" in record.message] == [
+            "Model/bad cannot be removed yet: the disk is full; trying again"
+        ]
+        await store.close()  # a dead watch ends it
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(finisher, 30)
+
+    asyncio.run(body())
 
 
 def test_a_late_step_of_a_cascade_spares_the_next_model_of_that_name(plane: Harness, admin: httpx2.Client) -> None:

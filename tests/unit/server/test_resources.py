@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import httpx2
 import pytest
 
+from mizzen.blobs.files import FileBlobs
 from mizzen.kinds.meta import Meta, OwnerReference, Ref, Resource
 from tests.unit.server.harness import HERE, ROOT, Harness
 
-DIGEST = "sha256:" + "0" * 64
+CONTENT = "content"
+DIGEST = f"sha256:{hashlib.sha256(CONTENT.encode()).hexdigest()}"
 
 
 def model(name: str = "iris", **more: Any) -> dict[str, Any]:
@@ -26,11 +29,17 @@ def inference_model(name: str = "iris-1", **spec: Any) -> dict[str, Any]:
 
 
 def model_version(number: str = "1", **spec: Any) -> dict[str, Any]:
-    artifact = {"path": "m.joblib", "digest": DIGEST, "size": 1}
+    artifact = {"path": "m.joblib", "digest": DIGEST, "size": len(CONTENT)}
     return {
         "apiVersion": "mizzen.dev/v1alpha1", "kind": "ModelVersion", "metadata": {"name": f"iris.{number}"},
         "spec": {"modelName": "iris", "version": number, "framework": "sklearn", "artifacts": [artifact], **spec},
     }  # fmt: skip
+
+
+def make_iris(plane: Harness, admin: httpx2.Client) -> None:
+    """The model and the file that `model_version` speaks of."""
+    FileBlobs(plane.folder / "blobs").put_bytes(CONTENT.encode())
+    assert admin.post(f"{HERE}/models", json=model()).status_code == 201
 
 
 def test_create_read_list_replace_delete(admin: httpx2.Client) -> None:
@@ -112,7 +121,8 @@ def test_internal_kinds_are_read_only(shared_admin: httpx2.Client) -> None:
         assert "controllers" in answer.json()["message"]
 
 
-def test_immutable_kinds_keep_their_spec_but_not_their_labels(admin: httpx2.Client) -> None:
+def test_immutable_kinds_keep_their_spec_but_not_their_labels(plane: Harness, admin: httpx2.Client) -> None:
+    make_iris(plane, admin)
     stored = admin.post(f"{HERE}/modelversions", json=model_version())
     assert stored.status_code == 201, stored.text
     answer = admin.put(f"{HERE}/modelversions/iris.1", json=model_version(framework="python", entrypoint="a:b"))
@@ -120,11 +130,13 @@ def test_immutable_kinds_keep_their_spec_but_not_their_labels(admin: httpx2.Clie
     assert [cause["field"] for cause in answer.json()["details"]["causes"]] == ["spec.entrypoint", "spec.framework"]
     labelled = model_version()
     labelled["metadata"]["labels"] = {"tier": "gold"}
-    assert admin.put(f"{HERE}/modelversions/iris.1", json=labelled).status_code == 200
+    again = admin.put(f"{HERE}/modelversions/iris.1", json=labelled)
+    assert again.status_code == 200, again.text
+    assert again.json()["spec"] == stored.json()["spec"]
 
 
 def test_a_version_is_guarded_at_this_door_too(plane: Harness, admin: httpx2.Client) -> None:
-    admin.post(f"{HERE}/models", json=model())
+    make_iris(plane, admin)
     admin.post(f"{HERE}/modelversions", json=model_version())
     admin.post(f"{HERE}/inferencemodels", json=inference_model(targetVersion="v1"))
     for path in (f"{HERE}/modelversions/iris.1", f"{HERE}/models/iris"):

@@ -51,6 +51,13 @@ def test_serve_list_describe_end(plane: Harness, iris: httpx2.Client) -> None:
     assert iris.get("/model/iris/serve/1/iris-1").status_code == 404
 
 
+def test_the_url_of_a_server_tells_its_namespace(plane: Harness, iris: httpx2.Client) -> None:
+    iris.post("/model?namespace=team", json={"name": "iris"})
+    iris.post("/model/iris/version?namespace=team", json={"path": plane.file("m.pkl")})
+    server = iris.post("/model/iris/serve/1?namespace=team").json()
+    assert server["url"] == f"{INFERENCE}/ns/team/v2/models/iris-1"
+
+
 def test_each_call_makes_one_more_server(iris: httpx2.Client) -> None:
     names = [iris.post("/model/iris/serve/1").json()["id"] for _ in range(3)]
     assert names == ["iris-1", "iris-1-2", "iris-1-3"]

@@ -34,7 +34,10 @@ def test_without_a_version_all_there_is_comes_first(plane: Harness, admin: httpx
         admin.post(f"{ROOT}/namespaces/other/models", json=model("c"))
         admin.put(f"{HERE}/models/a", json=model("a", spec={"framework": "python"}))
         admin.delete(f"{HERE}/models/a")
-        assert [told(next(events)) for _ in range(2)] == [("MODIFIED", "a"), ("DELETED", "a")]
+        seen = [told(next(events))]
+        while seen[-1][0] == "MODIFIED":  # by its author, and then marked as deleted
+            seen.append(told(next(events)))
+        assert (seen[0], seen[-1]) == (("MODIFIED", "a"), ("DELETED", "a"))
 
 
 def test_a_watch_goes_on_where_it_was_left(plane: Harness, admin: httpx2.Client) -> None:

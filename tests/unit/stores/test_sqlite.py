@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import pytest
 
 from mizzen.errors import Conflict, NotFound, Unavailable
 from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.stores import lock
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Store
 
@@ -157,6 +160,102 @@ def test_a_slow_reader_does_not_hold_up_writes(tmp_path: Path) -> None:
         await store.close()
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("kind", [None, "Model", "Workload"])
+def test_a_watch_misses_nothing_that_somebody_else_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str | None
+) -> None:
+    """Nobody should, with the lock; but then a watch must not lie."""
+
+    async def body() -> None:
+        store = await open_store(tmp_path)
+        await store.create(model("ours-1"), "ann")
+        watch = store.watch(kind, "1")
+        news = asyncio.ensure_future(anext(watch))
+        await asyncio.sleep(0.05)  # it waits, most likely
+        monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+        other = await open_store(tmp_path)
+        await other.create(model("theirs"), "bob")
+        await other.create(replace(model("theirs"), kind="Workload"), "bob")
+        await other.close()
+        await store.create(model("ours-2"), "ann")
+        wanted = [("Model", "theirs", "2"), ("Workload", "theirs", "3"), ("Model", "ours-2", "4")]
+        async with asyncio.timeout(30):
+            for name in (name for name in wanted if kind in (None, name[0])):
+                told = (await news).resource
+                assert (told.kind, told.meta.name, told.meta.resource_version) == name
+                news = asyncio.ensure_future(anext(watch))
+        news.cancel()
+        await asyncio.wait((news,))
+        await store.close()
+
+    asyncio.run(body())
+
+
+def test_a_file_belongs_to_one_store_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body() -> None:
+        monkeypatch.setattr(lock, "WAIT_SECONDS", 0.1)
+        store = await open_store(tmp_path)
+        with pytest.raises(Conflict, match=rf"mizzen\.db is in use by process {os.getpid()}$"):
+            await open_store(tmp_path)
+        monkeypatch.undo()
+        second = asyncio.ensure_future(open_store(tmp_path))
+        await asyncio.sleep(0.05)
+        assert not second.done()
+        await store.create(model("a"), "ann")
+        await store.close()
+        store = await second
+        assert (await store.get(Ref("Model", "a"))).meta.name == "a"
+        await store.close()
+
+    asyncio.run(body())
+
+
+def test_a_store_that_cannot_be_opened_is_left_unlocked(tmp_path: Path) -> None:
+    async def body() -> None:
+        (tmp_path / "mizzen.db").write_text("this is not a database, " * 100)
+        with pytest.raises(Unavailable):
+            await open_store(tmp_path)
+        (tmp_path / "mizzen.db").unlink()
+        await (await open_store(tmp_path)).close()
+
+    asyncio.run(body())
+
+
+HOLDS = """
+import asyncio, os, sys, uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from mizzen.stores.sqlite import SqliteStore
+
+async def main():
+    store = await SqliteStore.open(Path(sys.argv[1]), clock=lambda: datetime.now(UTC), new_id=lambda: uuid.uuid4().hex)
+    os.write(1, b"open\\n")
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def test_kill_9_frees_the_store_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(pid: int | None) -> None:
+        if pid is None:
+            await (await open_store(tmp_path)).close()
+            return
+        with pytest.raises(Conflict, match=f"process {pid}$"):
+            await open_store(tmp_path)
+
+    monkeypatch.setattr(lock, "WAIT_SECONDS", 0.0)
+    with subprocess.Popen([sys.executable, "-c", HOLDS, tmp_path / "mizzen.db"], stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"open\n"
+            asyncio.run(body(holder.pid))
+        finally:
+            holder.kill()
+        holder.wait(60)
+        asyncio.run(body(None))
 
 
 def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_watch_tells_what_is_there_and_every_change(plane: Supervised) -> None:
         assert [(await anext(views)).state for _ in range(2)] == [State.WAITING, State.RUNNING]
         await client.remove("one")
         assert [(await anext(views)).state for _ in range(2)] == [State.STOPPING, State.GONE]
-        os.kill(plane.note(), signal.SIGKILL)
+        plane.kill()
         with pytest.raises(SupervisorGone):
             await anext(views)
         with pytest.raises(SupervisorGone):

@@ -8,7 +8,7 @@ import pytest
 
 from mizzen.supervisor.client import ask
 from mizzen.supervisor.home import read_json
-from mizzen.supervisor.launch import StartFailed, launch
+from mizzen.supervisor.launch import Reason, StartFailed, launch
 from mizzen.supervisor.protocol import Listener
 from tests.support.supervised import Supervised
 
@@ -47,8 +47,11 @@ def test_a_free_port_is_kept_over_restarts(plane: Supervised) -> None:
 def test_a_taken_port_is_named_with_its_holder(plane: Supervised) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
-        with pytest.raises(StartFailed, match=rf"port {port} \(control\) is taken by \S+ \(pid {os.getpid()}\)"):
+        with pytest.raises(
+            StartFailed, match=rf"port {port} \(control\) is taken by \S+ \(pid {os.getpid()}\)"
+        ) as caught:
             plane.start(listeners=(Listener("control", "127.0.0.1", port),))
+        assert caught.value.reason is Reason.PORT_TAKEN
         assert str(port) in read_json(plane.home.failure)["message"]
         assert str(port) in plane.log("supervisor")
     plane.start(listeners=(Listener("control", "127.0.0.1", port),))
@@ -57,8 +60,9 @@ def test_a_taken_port_is_named_with_its_holder(plane: Supervised) -> None:
 
 
 def test_an_address_of_another_machine_is_named(plane: Supervised) -> None:
-    with pytest.raises(StartFailed, match=r"192\.0\.2\.1"):
+    with pytest.raises(StartFailed, match=r"192\.0\.2\.1") as caught:
         plane.start(listeners=(Listener("control", "192.0.2.1", 0),))
+    assert caught.value.reason is Reason.OTHER
 
 
 def test_a_broken_boot_file_is_told(plane: Supervised) -> None:

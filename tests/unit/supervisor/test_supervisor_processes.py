@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from dataclasses import replace
@@ -13,6 +14,18 @@ from mizzen.supervisor import procfs, survivors
 from mizzen.supervisor.client import Refused, SupervisorGone, ask
 from mizzen.supervisor.protocol import ProcessView, State
 from tests.support.supervised import IGNORES_TERM, SLEEPS, Supervised, until
+
+
+def test_what_the_starter_knows_of_planes_is_not_passed_on(plane: Supervised, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIZZEN_TOKEN", "secret")
+    monkeypatch.setenv("MIZZEN_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("SOMETHING", "else")
+    plane.start(plane.spec("one", "import json, os; print(json.dumps(dict(os.environ)), flush=True); " + SLEEPS))
+    environment = json.loads(until(lambda: plane.log("one")))
+    assert environment["SOMETHING"] == "else"
+    assert {name for name in environment if name.startswith("MIZZEN_")} == {
+        "MIZZEN_DATA_DIR", "MIZZEN_RUN_DIR", "MIZZEN_PROCESS_KEY", "MIZZEN_PROCESS_RUN",
+    }  # fmt: skip
 
 
 def test_a_process_runs_with_its_environment_and_writes_its_log(plane: Supervised) -> None:

@@ -7,36 +7,36 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from mizzen.supervisor import procfs, survivors
 from mizzen.supervisor.client import SupervisorGone, Tether, ask
 from mizzen.supervisor.home import read_json, write_json
-from mizzen.supervisor.launch import StartFailed, alive, launch
-from mizzen.supervisor.protocol import Listener, ProcessSpec, State
-from tests.support.supervised import IGNORES_TERM, SLEEPS, Supervised, until
+from mizzen.supervisor.launch import StartFailed, alive, launch, settled
+from mizzen.supervisor.protocol import Listener, State
+from tests.support.supervised import IGNORES_TERM, KEEPS, SLEEPS, Supervised, until
 
 CONTROL = Listener("control", "127.0.0.1", 0)
 
-KEEPS = """
-import asyncio, json, os, pathlib
-from mizzen.supervisor.home import Home
-from mizzen.supervisor.revive import keep
-print("keeping", flush=True)
-home = Home.of(pathlib.Path(os.environ["MIZZEN_DATA_DIR"]))
-asyncio.run(keep(home, json.loads(os.environ["MIZZEN_LISTENERS"]), delay=float(os.environ["DELAY"])))
+ALONE = """
+import fcntl, sys, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+file = open(sys.argv[1], "a")
+try:
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    print("two", flush=True)
+else:
+    print("alone", flush=True)
+time.sleep(600)
 """
 
 
-def keeper(plane: Supervised, key: str, delay: float = 0) -> ProcessSpec:
-    argv = (sys.executable, "-P", "-c", KEEPS)
-    return replace(plane.spec(key), argv=argv, listeners=True, env={"DELAY": str(delay)})
-
-
 def test_a_killed_supervisor_is_revived_with_the_same_processes(plane: Supervised) -> None:
-    plane.start(keeper(plane, "plane"), listeners=(CONTROL,))
+    plane.start(plane.keeper("plane"), listeners=(CONTROL,))
     plane.apply(plane.spec("runtime"))
     before, first = plane.views(), plane.note()
     address = _address(plane)
@@ -66,7 +66,7 @@ def test_a_killed_supervisor_is_revived_with_the_same_processes(plane: Supervise
 
 
 def test_of_several_candidates_one_wins(plane: Supervised) -> None:
-    plane.start(*(keeper(plane, f"gateway-{number}") for number in range(3)), listeners=(CONTROL,))
+    plane.start(*(plane.keeper(f"gateway-{number}") for number in range(3)), listeners=(CONTROL,))
     pids = {key: plane.pid(key) for key in plane.views()}
     until(lambda: all(plane.log(key) for key in pids))
     plane.kill()
@@ -78,11 +78,23 @@ def test_of_several_candidates_one_wins(plane: Supervised) -> None:
 
 
 def test_a_stop_on_purpose_is_not_undone(plane: Supervised) -> None:
-    deaf = replace(keeper(plane, "gateway-0"), argv=(sys.executable, "-P", "-c", _deaf(KEEPS)))
+    deaf = plane.keeper("gateway-0", code=_deaf(KEEPS))
     plane.start(deaf, listeners=(CONTROL,), stop_timeout=0.5)
     until(lambda: plane.log("gateway-0"))
     plane.stop()
     assert survivors.find(plane.home) == []
+    assert alive(plane.home) is None
+
+
+def test_a_stop_whose_supervisor_is_killed_is_finished_by_a_survivor(plane: Supervised) -> None:
+    deaf = plane.spec("gateway-0", IGNORES_TERM, rank=0)
+    plane.start(deaf, plane.keeper("plane"), listeners=(CONTROL,), stop_timeout=2.0)
+    until(lambda: plane.log("plane") and plane.log("gateway-0"))
+    supervisor = plane.note()
+    os.kill(supervisor, signal.SIGTERM)
+    until(lambda: not plane.home.info.exists())
+    os.kill(supervisor, signal.SIGKILL)
+    until(lambda: not survivors.find(plane.home))
     assert alive(plane.home) is None
 
 
@@ -183,8 +195,43 @@ def test_a_survivor_without_a_record_is_ended(plane: Supervised) -> None:
     assert plane.views() == {}
 
 
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_start_without_the_sockets_ends_who_holds_them(plane: Supervised, stopped: bool) -> None:
+    boot = plane.keeper("gateway-0", delay=600)
+    plane.start(boot, listeners=(CONTROL,))
+    plane.apply(plane.spec("runtime"))
+    holder, runtime, address = plane.pid("gateway-0"), plane.pid("runtime"), _address(plane)
+    until(lambda: plane.log("gateway-0"))
+    plane.kill()
+    if stopped:
+        os.kill(holder, signal.SIGSTOP)
+    plane.start(boot, listeners=(CONTROL,))
+    assert _address(plane) == address
+    assert procfs.start_of(holder) is None
+    assert plane.running("gateway-0")
+    assert plane.pid("runtime") == runtime
+    with socket.create_connection(address, timeout=5):
+        pass
+
+
+def test_a_process_is_started_only_when_a_stray_of_its_key_is_gone(plane: Supervised) -> None:
+    argv = (sys.executable, "-S", "-c", ALONE, str(plane.home.data_dir / "file"))
+    plane.start(plane.spec("plane", argv=argv), stop_timeout=0.3)
+    until(lambda: plane.log("plane"))
+    stray = plane.pid("plane")
+    plane.kill()
+    record = plane.home.processes / "plane.json"
+    content = read_json(record)
+    content["view"]["start"] = "another boot"
+    write_json(record, content)
+    launch(plane.home, python=sys.executable)
+    until(lambda: len(plane.log("plane").splitlines()) == 2)
+    assert plane.log("plane").splitlines() == ["alone", "alone"]
+    assert procfs.start_of(stray) is None
+
+
 def test_survivors_of_a_dead_supervisor_are_ended(plane: Supervised) -> None:
-    plane.start(keeper(plane, "gateway-0", delay=600), plane.spec("deaf", IGNORES_TERM), listeners=(CONTROL,))
+    plane.start(plane.keeper("gateway-0", delay=600), plane.spec("deaf", IGNORES_TERM), listeners=(CONTROL,))
     until(lambda: plane.log("deaf"))
     pids = [plane.pid("gateway-0"), plane.pid("deaf")]
     with pytest.raises(survivors.SupervisorAlive):
@@ -201,19 +248,37 @@ def test_survivors_of_a_dead_supervisor_are_ended(plane: Supervised) -> None:
 def test_the_end_of_a_tether_stops_everything(plane: Supervised) -> None:
     plane.start(plane.spec("plane"))
     pid, supervisor = plane.pid("plane"), plane.note()
-    holder = subprocess.Popen(
-        [sys.executable, "-P", "-c", HOLDS_TETHER, str(plane.home.data_dir)], stdout=subprocess.PIPE
-    )
-    try:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"tethered\n"
-    finally:
-        holder.kill()
-        holder.wait()
-        if holder.stdout is not None:
-            holder.stdout.close()
+    with _tethered(plane):
+        pass
     until(lambda: procfs.start_of(supervisor) is None)
     assert procfs.start_of(pid) is None
+
+
+def test_a_revived_supervisor_remembers_its_tether_and_ends_without_it(plane: Supervised) -> None:
+    plane.start(plane.keeper("plane"), listeners=(CONTROL,))
+    until(lambda: plane.log("plane"))
+    with _tethered(plane):
+        plane.kill()
+    until(lambda: alive(plane.home))
+    plane.note()
+    assert ask(plane.home, "info")["tether"] == "awaited"
+    assert settled(plane.home) is None
+    until(lambda: not survivors.find(plane.home))
+
+
+def test_whoever_knows_of_the_tether_knows_it_all_the_time(plane: Supervised) -> None:
+    def told() -> set[str]:
+        return {ask(plane.home, "info")["tether"], read_json(plane.home.info)["tether"]}
+
+    assert launch(plane.home, python=sys.executable, tethered=True)
+    plane.note()
+    assert told() == {"awaited"}
+    assert not launch(plane.home, python=sys.executable)
+    tether = Tether(plane.home)
+    assert told() == {"held"}
+    tether.untether()
+    assert told() == {"none"}
+    tether.close()
 
 
 def test_a_tether_can_be_untied_and_tells_of_the_end(plane: Supervised) -> None:
@@ -240,6 +305,19 @@ tether = Tether(Home.of(pathlib.Path(sys.argv[1])))
 print("tethered", flush=True)
 time.sleep(600)
 """
+
+
+@contextmanager
+def _tethered(plane: Supervised) -> Iterator[None]:
+    """While a process holds a tether; it is killed at the end."""
+    command = [sys.executable, "-P", "-c", HOLDS_TETHER, str(plane.home.data_dir)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"tethered\n"
+            yield
+        finally:
+            holder.kill()
 
 
 def _deaf(code: str) -> str:

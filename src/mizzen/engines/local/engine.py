@@ -1,30 +1,28 @@
 """LocalEngine: Workloads as processes under the supervisor of this machine.
 
-The supervisor may die and be replaced at any time. That is no error here: what is asked meanwhile gets the last
-observation, and when the new supervisor answers, every workload is hinted at.
+The supervisor may die and be replaced at any time. That is no error here: what is asked meanwhile gets what was seen
+last, and when the new supervisor answers, every workload is hinted at.
 """
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Container, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Capability, Observation
 from mizzen.engines.local import logs
-from mizzen.engines.local.replicas import Place, artifacts_digest, process_of, status_of
+from mizzen.engines.local.replicas import Place, artifacts_digest, due, impossible, process_of, status_of, unseen
 from mizzen.engines.local.sight import Sight
-from mizzen.errors import Unavailable
+from mizzen.errors import Invalid, NotFound, Unavailable
 from mizzen.kinds.meta import Ref, Resource
-from mizzen.kinds.workload import WorkloadSpec
+from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec, WorkloadStatus
 from mizzen.supervisor.client import Client, Refused, SupervisorGone
 from mizzen.supervisor.home import Home
-from mizzen.supervisor.protocol import State
-
-_HELLO_WAIT = 0.25
-"""Seconds a replica that ran before gets to say hello, so that a restarted plane does not report it as starting."""
+from mizzen.supervisor.protocol import ProcessView, State
 
 
 class LocalEngine:
@@ -38,9 +36,9 @@ class LocalEngine:
         self._sight = Sight(home, self._hint)
         self._looking: asyncio.Task[None] | None = None
         self._client: Client | None = None
+        self._connecting = asyncio.Lock()
         self._refs: dict[str, Ref] = {}
         self._laid_out: dict[str, str] = {}
-        self._applied: set[str] = set()
         self._turns: dict[str, asyncio.Lock] = {}
         self._hints: set[asyncio.Queue[Ref | None]] = set()
 
@@ -50,36 +48,38 @@ class LocalEngine:
 
     async def apply(self, workload: Resource) -> Observation:
         place, spec = self._begin(workload), WorkloadSpec.of(workload)
+        told = {replica.index: replica for replica in WorkloadStatus.of(workload).replicas}
+        why_not = ""
         async with self._turn(place):
-            await self._lay_out(place, spec)
             try:
-                await self._ask_for(place, spec)
-            except SupervisorGone:
-                self._disconnect()
+                await self._lay_out(place, spec)
+            except (Invalid, NotFound) as error:  # what runs has its files already, and runs on
+                why_not = error.message
+            try:
+                with suppress(SupervisorGone):  # what was seen last stands; a new one makes us look again
+                    await self._ask_for(place, spec, told, start=not why_not)
             except Refused as error:
                 raise Unavailable(f"the supervisor does not run {workload.ref}: {error}") from error
-        seen = self._sight.replicas(place.uid)
-        return Observation(
-            tuple(
-                status_of(seen.get(index), self._sight.readiness(place.key(index)), place, index)
-                for index in sorted({*range(spec.replicas), *seen})
-            )
-        )
+        wanted = range(spec.replicas)
+        seen = {
+            index: self._status(place, view, told, wanted) for index, view in self._sight.replicas(place.uid).items()
+        }
+        for index in set(wanted) - seen.keys():
+            seen[index] = impossible(place, index, why_not) if why_not else unseen(place, index, told=told.get(index))
+        return Observation(tuple(seen[index] for index in sorted(seen)))
 
     async def delete(self, workload: Resource) -> bool:
         place = self._begin(workload)
         async with self._turn(place):
             try:
-                client = await self._connected()
-                left = [await client.remove(view.key) for view in await client.list(place.prefix)]
+                async with self._supervisor() as client:
+                    left = [await client.remove(view.key) for view in await client.list(place.prefix)]
             except SupervisorGone:
-                self._disconnect()
                 return False
             if any(view is not None for view in left):
                 return False
             await asyncio.to_thread(_clear, place)
         self._sight.unfollow(place.uid)
-        self._applied.discard(place.uid)
         for known in (self._refs, self._laid_out, self._turns):
             known.pop(place.uid, None)
         return True
@@ -106,7 +106,9 @@ class LocalEngine:
     async def close(self) -> None:
         """Stops looking. The processes go on."""
         self._sight.close()
-        self._disconnect()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.wait({self._looking})
@@ -141,30 +143,46 @@ class LocalEngine:
             await asyncio.to_thread(self._blobs.lay_out, spec.artifacts, place.files)
             self._laid_out[place.uid] = digest
 
-    async def _ask_for(self, place: Place, spec: WorkloadSpec) -> None:
-        """Runs what the spec wants and nothing else of this workload."""
-        client = await self._connected()
-        before = await client.list(place.prefix)
-        self._sight.see_only(place.uid, before)
-        wanted = [process_of(spec, place, index, python=self._python) for index in range(spec.replicas)]
-        for process in wanted:
-            self._sight.see(await client.apply(process))
+    async def _ask_for(
+        self, place: Place, spec: WorkloadSpec, told: Mapping[int, ReplicaStatus], *, start: bool
+    ) -> None:
+        """Runs what the spec wants, as far as it is due, and nothing else of this workload."""
+        indices = range(spec.replicas)
+        wanted = [process_of(spec, place, index, python=self._python) for index in indices]
         keys = {process.key for process in wanted}
-        for surplus in (view for view in before if view.key not in keys):
-            self._sight.see(await client.remove(surplus.key) or replace(surplus, state=State.GONE, pid=None))
-        if place.uid not in self._applied:
-            self._applied.add(place.uid)
-            await self._sight.settled((view.key for view in before), _HELLO_WAIT)
 
-    async def _connected(self) -> Client:
-        if self._client is None:
-            self._client = await Client.connect(self._home)
-        return self._client
+        def ready(view: ProcessView) -> bool:
+            return self._status(place, view, told, indices).state == "ready"
 
-    def _disconnect(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        async with self._supervisor() as client:
+            before = await client.list(place.prefix)
+            self._sight.see_only(place.uid, before)
+            for process in due(wanted, {view.key: view for view in before}, ready) if start else ():
+                self._sight.see(await client.apply(process))
+            for surplus in (view for view in before if view.key not in keys):
+                self._sight.see(await client.remove(surplus.key) or replace(surplus, state=State.GONE, pid=None))
+
+    def _status(
+        self, place: Place, view: ProcessView, told: Mapping[int, ReplicaStatus], wanted: Container[int]
+    ) -> ReplicaStatus:
+        index = place.index(view.key)
+        readiness = self._sight.readiness(view.key)
+        return status_of(view, readiness, place, index, told=told.get(index), wanted=index in wanted)
+
+    @asynccontextmanager
+    async def _supervisor(self) -> AsyncIterator[Client]:
+        """The one connection for calls. SupervisorGone within makes the next caller connect anew."""
+        async with self._connecting:  # else each of those who wait would open one
+            if self._client is None:
+                self._client = await Client.connect(self._home)
+            client = self._client
+        try:
+            yield client
+        except SupervisorGone:
+            client.close()
+            if self._client is client:  # and not that of the next supervisor already
+                self._client = None
+            raise
 
 
 def _clear(place: Place) -> None:
@@ -172,3 +190,4 @@ def _clear(place: Place) -> None:
         path.unlink(missing_ok=True)
     if place.work.exists():
         shutil.rmtree(place.work)
+    logs.prune(place.home.logs, lambda uid: Place(place.home, uid).work.exists())

@@ -1,11 +1,17 @@
-"""What replicas printed: from their log files, past and coming."""
+"""What replicas printed: from their log files, past and coming; and how long those are kept."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+
+from mizzen.engines.local.replicas import split_key
+
+KEEP = 20
+"""Workloads that are gone and whose logs stay: a failed deployment is deleted at once, and its log says why."""
 
 _LOOK_EVERY = 0.2
 _CHUNK = 1 << 18
@@ -33,6 +39,19 @@ async def read(
         if not going_on:
             return
         await asyncio.sleep(_LOOK_EVERY)
+
+
+def prune(folder: Path, lives: Callable[[str], bool], keep: int = KEEP) -> None:
+    """Removes the logs of workloads that are gone, but for those that wrote last. `lives` is asked with a uid."""
+    logs: dict[str, list[Path]] = defaultdict(list)
+    for path in folder.glob("[!.]*.log*"):
+        found = split_key(path.name.partition(".log")[0])
+        if found is not None:
+            logs[found[0]].append(path)
+    newest = {uid: max(map(_mtime, paths)) for uid, paths in logs.items() if not lives(uid)}
+    for uid in sorted(newest, key=newest.__getitem__, reverse=True)[keep:]:
+        for path in logs[uid]:
+            path.unlink(missing_ok=True)
 
 
 class LogReader:
@@ -112,6 +131,13 @@ def _read(path: Path, offset: int, length: int = _CHUNK) -> bytes:
             return os.pread(file.fileno(), length, offset)
     except FileNotFoundError:
         return b""
+
+
+def _mtime(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _size(path: Path) -> int:

@@ -12,7 +12,8 @@ from mizzen.protocol.frames import DRAIN, HELLO, FrameError, Reader
 RETRY = 0.1
 _CHUNK = 1 << 16
 
-Readiness = Literal["starting", "ready", "draining"]
+Readiness = Literal["unknown", "starting", "ready", "draining"]
+"""`unknown`: it has not said anything yet. A busy replica says hello only after the prediction it is at."""
 
 
 class Probe:
@@ -20,19 +21,10 @@ class Probe:
 
     def __init__(self, path: Path, changed: Callable[[], None]) -> None:
         """Needs a running loop. `changed` is called after each change of `readiness`."""
-        self.readiness: Readiness = "starting"
+        self.readiness: Readiness = "unknown"
         self._path = path
         self._changed = changed
-        self._moved = asyncio.Event()
         self._task = asyncio.create_task(self._run())
-
-    async def settled(self, seconds: float) -> None:
-        """Waits for the first news, at most so long."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._moved.wait()
-        except TimeoutError:
-            return
 
     def stop(self) -> None:
         self._task.cancel()
@@ -70,5 +62,4 @@ class Probe:
     def _become(self, readiness: Readiness) -> None:
         if readiness != self.readiness:
             self.readiness = readiness
-            self._moved.set()
             self._changed()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from mizzen.engines.local.probe import Readiness
-from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec
+from mizzen.kinds.workload import ReplicaState, ReplicaStatus, WorkloadSpec
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 
@@ -47,9 +47,15 @@ class Place:
     def key(self, index: int) -> str:
         return f"{self.uid}.{index}"
 
+    def index(self, key: str) -> int:
+        return int(key.removeprefix(self.prefix))
+
     def socket(self, index: int) -> Path:
         """Short, because the whole path has to fit into a socket's address."""
         return self.home.sockets / f"{self.uid[:12]}.{index}.sock"
+
+    def address(self, index: int) -> str:
+        return f"unix:{self.socket(index)}"
 
     def sockets(self) -> list[Path]:
         return list(self.home.sockets.glob(f"{self.uid[:12]}.*.sock"))
@@ -102,37 +108,73 @@ def process_of(spec: WorkloadSpec, place: Place, index: int, *, python: str) -> 
     )
 
 
-def status_of(view: ProcessView | None, readiness: Readiness, place: Place, index: int) -> ReplicaStatus:
-    """`view` is None for a replica that should exist and was not seen yet."""
-    if view is None:
-        return ReplicaStatus(
-            index=index, state="waiting", address="", exit_code=None, message="waiting for the supervisor"
-        )
-    state = _state(view.state, readiness)
+def status_of(
+    view: ProcessView, readiness: Readiness, place: Place, index: int, *, told: ReplicaStatus | None, wanted: bool
+) -> ReplicaStatus:
+    """`told` is what was reported last, maybe by an engine before this one."""
+    state = _state(view, readiness, told, wanted=wanted)
     return ReplicaStatus(
         index=index,
         state=state,
-        address=f"unix:{place.socket(index)}",
+        address=place.address(index),
         pid=view.pid,
         restarts=view.restarts,
         exit_code=view.exit_code,
-        message="" if state == "ready" else _message(view),
+        message="" if state == "ready" else _message(view, wanted=wanted),
     )
 
 
-def _state(state: State, readiness: Readiness) -> Literal["starting", "ready", "waiting", "failed", "stopping"]:
-    match state:
-        case State.RUNNING:
-            return "stopping" if readiness == "draining" else readiness
-        case State.WAITING:
-            return "waiting"
-        case State.FAILED:
-            return "failed"
-        case _:
-            return "stopping"
+def unseen(place: Place, index: int, *, told: ReplicaStatus | None) -> ReplicaStatus:
+    """A replica that should exist, before the supervisor was asked: what was reported last is all we know."""
+    address = place.address(index)
+    if told is not None:
+        return told.model_copy(update={"address": address})
+    return ReplicaStatus.model_validate(
+        {"index": index, "state": "waiting", "address": address, "message": "waiting for the supervisor"}
+    )
 
 
-def _message(view: ProcessView) -> str:
+def impossible(place: Place, index: int, why: str) -> ReplicaStatus:
+    """A replica that cannot be started."""
+    return ReplicaStatus.model_validate(
+        {"index": index, "state": "failed", "address": place.address(index), "message": why}
+    )
+
+
+def due(
+    wanted: Sequence[ProcessSpec], present: Mapping[str, ProcessView], ready: Callable[[ProcessView], bool]
+) -> list[ProcessSpec]:
+    """Which processes to ask the supervisor for now: all, but of those that would replace one that serves only one.
+
+    And that only when all the others are ready, so that somebody goes on serving as long as there are several.
+    """
+    serving = [process for process in wanted if _serves_another_spec(process, present.get(process.key), ready)]
+    others = [process for process in wanted if process not in serving]
+    settled = all(process.key in present and ready(present[process.key]) for process in others)
+    return others + serving[: 1 if settled else 0]
+
+
+def _serves_another_spec(process: ProcessSpec, view: ProcessView | None, ready: Callable[[ProcessView], bool]) -> bool:
+    return view is not None and view.fingerprint != process.fingerprint and ready(view)
+
+
+def _state(view: ProcessView, readiness: Readiness, told: ReplicaStatus | None, *, wanted: bool) -> ReplicaState:
+    if view.state is State.WAITING:
+        return "waiting"
+    if view.state is State.FAILED:
+        return "failed"
+    if view.state is not State.RUNNING or readiness == "draining":
+        return "starting" if wanted else "stopping"
+    if readiness == "unknown":
+        # A new plane has yet to hear from a replica that was ready all the time.
+        known = told is not None and told.state == "ready" and told.pid == view.pid
+        return "ready" if known else "starting"
+    return readiness
+
+
+def _message(view: ProcessView, *, wanted: bool) -> str:
+    if wanted and view.state is State.STOPPING:
+        return "ending, to be started anew"
     if view.message or view.exit_time is None:
         return view.message
     return "ended; its exit code is not known" if view.exit_code is None else f"exited with code {view.exit_code}"

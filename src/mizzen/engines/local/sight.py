@@ -48,11 +48,7 @@ class Sight:
 
     def readiness(self, key: str) -> Readiness:
         _, probe = self._probes.get(key, (0, None))
-        return probe.readiness if probe is not None else "starting"
-
-    async def settled(self, keys: Iterable[str], seconds: float) -> None:
-        """Waits until each of them said hello, at most so long."""
-        await asyncio.gather(*(self._probes[key][1].settled(seconds) for key in keys if key in self._probes))
+        return probe.readiness if probe is not None else "unknown"
 
     def see(self, view: ProcessView) -> None:
         found = split_key(view.key)
