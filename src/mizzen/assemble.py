@@ -120,7 +120,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     from mizzen.server.removal import finish_cascades
     from mizzen.stores.sqlite import SqliteStore
     from mizzen.supervisor import revive
-    from mizzen.webserver import WebServer
+    from mizzen.webserver import LimitedProtocol, WebServer
 
     root = settings.root
     home = Home.of(root)
@@ -146,7 +146,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
             loop.poke(ref)
 
     config = uvicorn.Config(
-        app, http="httptools", loop="uvloop", lifespan="off", access_log=False, log_config=None, ws="none",
+        app, http=LimitedProtocol, lifespan="off", access_log=False, log_config=None, ws="none", proxy_headers=False,
         timeout_graceful_shutdown=max(1, round(settings.stop_timeout)),
     )  # fmt: skip
     try:

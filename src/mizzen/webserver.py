@@ -10,6 +10,41 @@ from collections.abc import Callable, Generator
 from types import FrameType
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEAD_BYTES = 64 << 10
+"""A request's head may be this long, give or take one read of the socket."""
+
+_TOO_LONG = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n"
+    b"content-type: text/plain\r\ncontent-length: 35\r\n\r\nthe head of the request is too long"
+)
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """uvicorn's, with a limit on the head of a request: uvicorn itself would take one without end, from anybody."""
+
+    _head_bytes = 0
+    _in_head = False
+
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        self._head_bytes = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES:
+                self.transport.write(_TOO_LONG)
+                self.transport.close()
 
 
 class WebServer(uvicorn.Server):
