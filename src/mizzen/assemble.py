@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from mizzen.errors import MizzenError
 from mizzen.settings import Settings
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import Boot, Listener, ProcessSpec
@@ -48,6 +49,15 @@ def find(home: Home) -> Running | None:
     return None if info is None else _running(info, already=True)
 
 
+def settings_of(home: Home) -> Settings | None:
+    """Those the plane of this data dir was last started with."""
+    try:
+        texts = [process.env["MIZZEN_SETTINGS"] for process in Boot.read(home.boot).processes]
+        return Settings.from_json(texts[0])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None
+
+
 def start(settings: Settings) -> Running:
     """Start the supervisor of this data dir, for when `find` found none. Raises launch.StartFailed.
 
@@ -66,8 +76,10 @@ def start(settings: Settings) -> Running:
 
 
 def _running(info: Mapping[str, Any], *, already: bool) -> Running:
-    urls = {name: url_of(listener) for name, listener in info["listeners"].items()}
-    return Running(urls["control"], urls["inference"], info["data_dir"], info["pid"], already_running=already)
+    from mizzen.sdk import locate
+
+    control_url, inference_url = locate.urls(info)
+    return Running(control_url, inference_url, info["data_dir"], info["pid"], already_running=already)
 
 
 def url_of(listener: Mapping[str, Any]) -> str:
@@ -191,7 +203,11 @@ def main() -> None:
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
     role = {"plane": plane, "gateway": gateway}[sys.argv[1]]
-    uvloop.run(role(settings, listeners))
+    try:
+        uvloop.run(role(settings, listeners))
+    except MizzenError as error:
+        # The last lines of the log, which whoever waits for the start shows.
+        sys.exit(f"error: {error.message}\nhint: {error.hint}" if error.hint else f"error: {error.message}")
 
 
 async def _until_stopped(server: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:

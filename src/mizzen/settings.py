@@ -58,7 +58,12 @@ class Settings:
             given.get("data_dir") or environ.get("MIZZEN_DATA_DIR") or cls.__dataclass_fields__["data_dir"].default
         )
         file = Path(data_dir) / "settings.toml"
-        from_file = tomllib.loads(file.read_text()) if file.is_file() else {}
+        try:
+            from_file = tomllib.loads(file.read_text()) if file.is_file() else {}
+        except ValueError as error:
+            raise Invalid(
+                f"{file} is no TOML: {error}", hint="one line for each setting, such as: port = 8470"
+            ) from error
         faults: list[Fault] = [
             Fault(str(file), f"unknown setting '{name}'") for name in from_file if name not in cls.__dataclass_fields__
         ]

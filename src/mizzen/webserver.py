@@ -26,9 +26,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
     _head_bytes = 0
     _in_head = False
+    _began = False
+    """In this read of the socket: what came before the head, such as other requests, is not its length."""
 
     def on_message_begin(self) -> None:
-        self._in_head = True
+        self._in_head = self._began = True
         self._head_bytes = 0
         super().on_message_begin()
 
@@ -39,8 +41,9 @@ class LimitedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        self._began = False
         super().data_received(data)
-        if self._in_head:
+        if self._in_head and not self._began:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_BYTES:
                 self.transport.write(_TOO_LONG)

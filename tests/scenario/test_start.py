@@ -75,6 +75,45 @@ def test_a_taken_port_has_a_hint(data_dir: Path) -> None:
     assert planes.members(data_dir) == []
 
 
+def test_a_reader_that_leaves_does_not_end_a_detached_start(data_dir: Path) -> None:
+    with up(data_dir, *planes.FREE_PORTS) as command:
+        assert command.stdout is not None
+        command.stdout.readline()
+        command.stdout.close()
+        assert command.wait(60) == 0
+    try:
+        assert planes.run_cli(data_dir, "status", check=False).returncode == 0
+        again = planes.run_cli(data_dir, "up", *planes.FREE_PORTS, "--gateways", "2")
+        assert "--gateways had no effect" in again.stderr
+        assert "--port" not in again.stderr
+    finally:
+        planes.run_cli(data_dir, "down")
+
+
+def test_what_a_plane_keeps_is_private_in_an_open_data_dir(data_dir: Path) -> None:
+    data_dir.mkdir(mode=0o755)
+    with planes.running_plane(data_dir, "--demo"):
+        others = [path for path in data_dir.iterdir() if not path.is_symlink() and path.stat().st_mode & 0o077]
+        assert others == []
+
+
+def test_the_demo_makes_a_private_data_dir(data_dir: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:  # a start that fails early is enough
+        taken = str(holder.getsockname()[1])
+        planes.run_cli(data_dir, "up", "--demo", *planes.FREE_PORTS, "--port", taken, check=False)
+    assert data_dir.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_plane_that_does_not_start_says_why_and_what_to_do(data_dir: Path) -> None:
+    data_dir.mkdir(mode=0o700)
+    (data_dir / "admin-token").write_text("0123456789abcdef0123456789abcdef")
+    (data_dir / "admin-token").chmod(0o644)
+    done = planes.run_cli(data_dir, "up", *planes.FREE_PORTS, check=False)
+    assert done.returncode == 1
+    assert "others can read the token" in done.stderr
+    assert "hint: chmod 600" in done.stderr
+
+
 @contextmanager
 def up(data_dir: Path, *flags: str) -> Iterator[subprocess.Popen[str]]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MIZZEN_")}

@@ -26,6 +26,12 @@ def test_every_fault_is_named_with_its_source(tmp_path: Path) -> None:
         assert part in text
 
 
+def test_a_broken_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text("port = \n")
+    with pytest.raises(Invalid, match=r"settings\.toml is no TOML"):
+        Settings.load({"data_dir": str(tmp_path)}, {})
+
+
 def test_survives_json() -> None:
     settings = Settings(gateways=3, hold_seconds=0.5)
     assert Settings.from_json(settings.to_json()) == settings

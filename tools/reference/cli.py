@@ -11,7 +11,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from mizzen.cli.main import app
+from mizzen.cli.app import app
 from tools.reference import markdown
 
 INTRO = """\

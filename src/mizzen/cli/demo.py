@@ -23,14 +23,14 @@ TENSOR: Final = '{"inputs":[{"name":"input","datatype":"FP64","shape":[1,4],"dat
 
 
 class Training:
-    """The training, in a child process; nothing at all when the data dir has the model already."""
+    """The training, in a child process; nothing at all when the data dir, which must exist, has the model already."""
 
     def __init__(self, data_dir: Path) -> None:
         self.file = data_dir / "demo" / f"{NAME}.joblib"
         self._child: subprocess.Popen[str] | None = None
         if self.file.exists():
             return
-        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.parent.mkdir(mode=0o700, exist_ok=True)
         self._child = subprocess.Popen(
             [sys.executable, "-P", "-m", "mizzen.cli.demo", str(self.file)],
             stdin=subprocess.DEVNULL,

@@ -1,14 +1,15 @@
-"""deploy, undeploy, promote, predict: a model's way to its callers."""
+"""deploy, serve, undeploy, promote, predict: a model's way to its callers."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -27,9 +28,12 @@ def deploy(
     what: Annotated[str, typer.Argument(metavar="PATH|MODULE:OBJECT", help="A file, a folder, or Python code.")],
     name: Annotated[str, typer.Option("--name", "-n", help="The model to add a version to; created when absent.")],
     framework: Annotated[str | None, typer.Option(help="sklearn or python; default: by the file.")] = None,
+    entrypoint: Annotated[
+        str | None, typer.Option(help="What to load of a folder or file: module:object, or a file in it.")
+    ] = None,
     promote: Annotated[bool, typer.Option("--promote/--no-promote", help="Make it the current version.")] = True,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it answers.")] = True,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the model to load.")] = 120.0,
+    timeout: Annotated[float, typer.Option(callback=_positive, help="Seconds to wait for the model to load.")] = 120.0,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
@@ -39,22 +43,26 @@ def deploy(
     Example:
       mizzen deploy model.joblib --name iris
       mizzen deploy my_module:predict --name doubler --no-promote
+      mizzen deploy folder --name scorer --entrypoint scorer:predict
     """
     from mizzen.sdk import source
 
-    with source.opened(what, Path.cwd()) as found:
+    steps = _Steps(name)
+    with source.opened(what, Path.cwd(), entrypoint) as found, steps.told_when_interrupted():
 
         async def work(plane: AsyncPlane) -> Deployment:
-            return await plane.deploy(
+            steps.begun = await plane.deploy(
                 name,
                 found.path,
                 framework=framework or found.framework,
                 entrypoint=found.entrypoint,
                 promote=promote,
-                wait=wait,
-                timeout=timeout,
-                progress=_progress(),
+                wait=False,
+                progress=steps.tell,
             )
+            if wait:
+                await plane.finish(steps.begun, promote=promote, timeout=timeout, progress=steps.tell)
+            return steps.begun
 
         done = call(data_dir, work)
     if form is not Format.TABLE:
@@ -64,6 +72,30 @@ def deploy(
     else:
         later = f"; when it is ready: mizzen promote {name} {done.version}" if promote else ""
         output.say(f"{name} version {done.version} is starting as {done.server}{later}")
+
+
+def serve(
+    model: Annotated[str, typer.Argument(help="The model.")],
+    version: Annotated[str, typer.Argument(help="One of its registered versions.")],
+    replicas: Annotated[int, typer.Option(min=0, help="Processes that answer.")] = 1,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready.")] = True,
+    data_dir: DataDir = None,
+) -> None:
+    """Serve a registered version once more, beside what is served already; 'promote' makes it current.
+
+    \b
+    Example:
+      mizzen serve iris 1
+    """
+
+    async def work(plane: AsyncPlane) -> str:
+        server = await plane.serve(model, version, replicas)
+        if wait:
+            await plane.wait_ready(server)
+        return server
+
+    server = call(data_dir, work)
+    output.say(f"{model} version {version} {'answers' if wait else 'is starting'} as {server}")
 
 
 def undeploy(
@@ -122,24 +154,56 @@ def predict(
     output.note(f"{answer.get('model_name', name)} version {answer.get('model_version')}, request {answer.get('id')}")
 
 
-def _progress() -> Callable[[str], None]:
-    began = time.monotonic()
+class _Steps:
+    """How far a deployment got: told as it goes, and once more when it is interrupted."""
 
-    def tell(step: str) -> None:
-        output.note("… starting" if step == "starting" else f"✓ {step}  {time.monotonic() - began:.1f} s")
+    def __init__(self, model: str) -> None:
+        self.begun: Deployment | None = None
+        self._model = model
+        self._last = ""
+        self._began = time.monotonic()
 
-    return tell
+    def tell(self, step: str) -> None:
+        self._last = step
+        output.note("… starting" if step == "starting" else f"✓ {step}  {time.monotonic() - self._began:.1f} s")
+
+    @contextmanager
+    def told_when_interrupted(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            output.note(f"interrupted: {self._left()}")
+            raise typer.Exit(130) from None
+
+    def _left(self) -> str:
+        from mizzen.sdk import deployment
+
+        if self.begun is None:
+            return f"{self._last or 'nothing is known to be registered'}; see 'mizzen history {self._model}'"
+        if self._last == "current":
+            return f"version {self.begun.version} of {self._model} is current, as {self.begun.server}"
+        return deployment.goes_on(self._model, self.begun.version, self.begun.server)
+
+
+def _positive(value: float) -> float:
+    if not value > 0:  # nor NaN
+        raise typer.BadParameter("must be more than 0")
+    return value
 
 
 def _read(text: str) -> Any:
+    name = "stdin" if text == "-" else text[1:]
     try:
         if text == "-":
-            text = sys.stdin.read()
+            stdin: TextIO | None = sys.stdin
+            if stdin is None:
+                raise errors.BadRequest("stdin is closed", hint="give it a file: mizzen predict NAME -d - < rows.json")
+            text = stdin.read()
         elif text.startswith("@"):
-            text = Path(text[1:]).read_text()
+            text = Path(name).read_text()
         return json.loads(text)
     except OSError as error:
-        raise errors.NotFound(f"cannot read {text[1:]}: {error.strerror}") from error
+        raise errors.NotFound(f"cannot read {name}: {error.strerror}") from error
     except ValueError as error:
         raise errors.BadRequest(
             f"--data is no JSON: {error}", hint="for example --data '[[5.1,3.5,1.4,0.2]]'"

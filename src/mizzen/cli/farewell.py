@@ -17,7 +17,7 @@ def stop(home: Home, interrupts: Interrupts) -> None:
     """Ends the plane and says what that is; a further interrupt makes it a kill."""
     seen, began = interrupts.count, time.monotonic()
     with suppress(client.SupervisorGone):
-        output.say(f"stopping {', '.join(stopping.named(stopping.members(home)))} (Ctrl-C again kills)")
+        output.tell(f"stopping {', '.join(stopping.named(stopping.members(home)))} (Ctrl-C again kills)")
     with ThreadPoolExecutor(max_workers=1) as pool:
         ending = pool.submit(stopping.stop, home)
         while not wait((ending,), timeout=0.05).done:
@@ -26,4 +26,4 @@ def stop(home: Home, interrupts: Interrupts) -> None:
                 with suppress(client.SupervisorGone, client.Refused):
                     client.ask(home, "stop", graceful=False)
         ending.result()
-    output.say(f"stopped in {time.monotonic() - began:.1f} s")
+    output.tell(f"stopped in {time.monotonic() - began:.1f} s")

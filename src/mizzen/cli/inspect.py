@@ -61,6 +61,7 @@ def delete(
     kind: Annotated[str, typer.Argument(help="The object's kind.")],
     name: Annotated[str, typer.Argument(help="Its name.")],
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it and its processes are gone.")] = False,
+    cascade: Annotated[bool, typer.Option("--cascade", help="A model: end all that serves it first.")] = False,
     data_dir: DataDir = None,
 ) -> None:
     """Delete an object.
@@ -68,14 +69,17 @@ def delete(
     \b
     Example:
       mizzen delete inferencemodel iris-1 --wait
+      mizzen delete model iris --cascade
     """
     from mizzen.kinds import catalog
     from mizzen.sdk import deployment
 
     found = catalog.find(kind)
+    if cascade and found.name != "Model":
+        raise typer.BadParameter(f"is for a model, not for a {found.name}", param_hint="'--cascade'")
 
     async def work(plane: AsyncPlane) -> None:
-        await plane.delete(found.plural, name)
+        await (plane.delete_model(name) if cascade else plane.delete(found.plural, name))
         if wait:
             await deployment.wait_gone(plane, found.plural, [name])
 
@@ -98,12 +102,12 @@ def logs(
     """
     if _PROCESS.fullmatch(name):
         for piece in tail.read(_log_file(name, data_dir), lines, follow=follow):
-            typer.echo(piece, nl=False)
+            output.say(piece, nl=False)
         return
 
     async def work(plane: AsyncPlane) -> None:
         async for piece in plane.logs(name, tail=lines, follow=follow):
-            typer.echo(piece, nl=False)
+            output.say(piece, nl=False)
 
     call(data_dir, work)
 
@@ -123,8 +127,9 @@ def history(
     if form is not Format.TABLE:
         output.data({"items": entries}, form)
         return
-    rows = (tuple(str(entry.get(key, "")) for key in ("time", "actor", "action", "object")) for entry in entries)
-    output.table(("TIME", "ACTOR", "ACTION", "OBJECT"), rows)
+    keys = ("time", "actor", "action", "object")
+    rows = ((*(str(entry.get(key, "")) for key in keys), _value(entry, "after.current.version")) for entry in entries)
+    output.table(("TIME", "ACTOR", "ACTION", "OBJECT", "CURRENT"), rows)
 
 
 async def _watch(plane: AsyncPlane, kind: Kind, name: str | None, form: Format) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -20,18 +21,25 @@ class Format(StrEnum):
     YAML = "yaml"
 
 
-def say(text: str = "") -> None:
-    typer.echo(text)
+def say(text: str = "", *, nl: bool = True) -> None:
+    """A piece of the result. When nobody reads it any more (`| head -1`), the command has done its work and ends."""
+    if not _echo(text, nl=nl):
+        raise typer.Exit
+
+
+def tell(text: str = "") -> None:
+    """What happens, on stdout; it goes on happening when nobody reads."""
+    _echo(text)
 
 
 def note(text: str) -> None:
     """For the person watching, not part of the result."""
-    typer.echo(text, err=True)
+    _echo(text, err=True)
 
 
 def tick(step: str, began: float) -> None:
     """A step that is done, and how long it took since the monotonic time `began`."""
-    typer.echo(f"✓ {step:<26} {time.monotonic() - began:.1f} s")
+    tell(f"✓ {step:<26} {time.monotonic() - began:.1f} s")
 
 
 def fail(error: MizzenError) -> None:
@@ -48,9 +56,9 @@ def data(value: Any, form: Format) -> None:
     if form is Format.YAML:
         import yaml
 
-        typer.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
+        say(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
     else:
-        typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+        say(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -58,7 +66,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     lines = [tuple(titles), *map(tuple, rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        typer.echo("   ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip())
+        say("   ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip())
 
 
 def age(timestamp: str | None, now: datetime | None = None) -> str:
@@ -70,3 +78,16 @@ def age(timestamp: str | None, now: datetime | None = None) -> str:
         if seconds >= size:
             return f"{seconds // size}{unit}"
     return f"{max(seconds, 0)}s"
+
+
+def _echo(text: str, *, nl: bool = True, err: bool = False) -> bool:
+    """Whether somebody reads."""
+    try:
+        typer.echo(text, nl=nl, err=err)
+    except BrokenPipeError:
+        # What is still in the buffer would fail again when Python ends.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2 if err else 1)
+        os.close(nowhere)
+        return False
+    return True

@@ -16,9 +16,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+
+def _folder(name: str) -> Path:
+    if not name:  # a variable that was not set, most likely; Path would take it for the current folder
+        raise typer.BadParameter("the name is empty")
+    return Path(name)
+
+
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", metavar="DIR", help="Data dir of the plane [default: MIZZEN_DATA_DIR, else .mizzen]."),
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        parser=_folder,
+        help="Data dir of the plane [default: MIZZEN_DATA_DIR, else .mizzen].",
+    ),
 ]
 Output = Annotated[Format, typer.Option("--output", "-o", help="How to print the result.")]
 

@@ -43,11 +43,9 @@ def up(
     from mizzen.settings import Settings
 
     began = time.monotonic()
-    flags = {
-        "host": host, "port": port, "inference_port": inference_port, "gateways": gateways, "data_dir": data_dir,
-    }  # fmt: skip
-    settings = Settings.load(flags)
-    viewer.run(settings, demo=demo, detach=detach, began=began)
+    flags = {"host": host, "port": port, "inference_port": inference_port, "gateways": gateways}
+    settings = Settings.load(flags | {"data_dir": data_dir})
+    viewer.run(settings, flags, demo=demo, detach=detach, began=began)
 
 
 def down(data_dir: DataDir = None) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import assemble, errors
 from mizzen.cli import demo as demonstration
@@ -31,31 +31,41 @@ _CRASHES: Final = 3
 """So many restarts during the start mean that waiting will not help."""
 
 
-def run(settings: Settings, *, demo: bool, detach: bool, began: float) -> None:
-    """Until the plane is ready, when detached or found running; else until it is stopped."""
+def run(settings: Settings, flags: Mapping[str, Any], *, demo: bool, detach: bool, began: float) -> None:
+    """Until the plane is ready, when detached or found running; else until it is stopped. `flags`: those given."""
     home = Home.of(settings.root)
     with Interrupts() as interrupts:
-        tether = _start(settings, home, interrupts, demo=demo, detach=detach, began=began)
+        tether = _start(settings, flags, home, interrupts, demo=demo, detach=detach, began=began)
+        place = locate.in_data_dir(settings.root)
+        asyncio.run(welcome.show(place, settings.root))
         if tether is None:
             return
-        live.watch(locate.in_data_dir(settings.root), tether, interrupts)
+        live.watch(place, tether, interrupts)
         if interrupts.count:
             farewell.stop(home, interrupts)
         elif tether.lost:
             stopping.stop(home)
             raise errors.Unavailable("the supervisor was lost; the rest was ended", hint=f"see {home.supervisor_log}")
         else:
-            output.say("the plane was stopped")
+            output.tell("the plane was stopped")
 
 
 def _start(
-    settings: Settings, home: Home, interrupts: Interrupts, *, demo: bool, detach: bool, began: float
+    settings: Settings,
+    flags: Mapping[str, Any],
+    home: Home,
+    interrupts: Interrupts,
+    *,
+    demo: bool,
+    detach: bool,
+    began: float,
 ) -> KeptTether | None:
     """A tether, when this viewer is to hold one; then signals are collected, too. What fails leaves nothing running."""
     with ExitStack() as undo:
         training = None
         if demo:  # trained while the plane starts
             with interrupts.held():
+                home.prepare()
                 training = demonstration.Training(settings.root)
                 undo.callback(training.cancel)
         output.tick("environment", began)
@@ -69,11 +79,12 @@ def _start(
                     tether = _tied(home)
         asyncio.run(_wait_up(settings.root, home, settings.start_timeout))
         output.tick("plane" + (" (was running)" if running.already_running else ""), began)
+        if running.already_running:
+            _note_ignored(flags, home)
         if training is not None:
             began = time.monotonic()
             fresh = asyncio.run(_serve_demo(settings.root, training))
             output.tick("model trained and serving" if fresh else "model serving", began)
-        asyncio.run(welcome.show(locate.in_data_dir(settings.root), Path(settings.data_dir)))
         if tether is not None and detach:
             with interrupts.held():
                 tether.release()
@@ -90,6 +101,17 @@ def _started(settings: Settings, home: Home) -> assemble.Running:
         if failure.reason is launch.Reason.PORT_TAKEN:
             hint = "end that program, or let free ports be picked: --port 0 --inference-port 0"
         raise errors.Unavailable(str(failure), hint=hint) from failure
+
+
+def _note_ignored(flags: Mapping[str, Any], home: Home) -> None:
+    running = assemble.settings_of(home)
+    ignored = [
+        f"--{name.replace('_', '-')}"
+        for name, value in flags.items()
+        if value is not None and running is not None and value != getattr(running, name)
+    ]
+    if ignored:
+        output.note(f"a plane was running already: {', '.join(ignored)} had no effect; 'mizzen down' first")
 
 
 def _tied(home: Home) -> KeptTether:
@@ -133,16 +155,19 @@ def _check_processes(home: Home) -> None:
         ours = process["key"] == "plane" or process["key"].startswith("gateway-")
         if ours and (process["state"] == "failed" or process["restarts"] >= _CRASHES):
             log = home.logs / f"{process['key']}.log"
-            why = process["message"] or _last_line(log) or f"exit code {process['exit_code']}"
-            raise errors.Unavailable(f"{process['key']} does not start: {why}", hint=f"see {log}")
+            said, hint = last_words(log)
+            why = process["message"] or said or f"exit code {process['exit_code']}"
+            raise errors.Unavailable(f"{process['key']} does not start: {why}", hint=hint or f"see {log}")
 
 
-def _last_line(log: Path) -> str:
+def last_words(log: Path) -> tuple[str, str]:
+    """Message and hint that a process ended with; without a hint, its last line."""
     try:
-        lines = log.read_text(errors="replace").splitlines()
+        lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     except FileNotFoundError:
-        return ""
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return "", ""
+    hint = lines.pop().removeprefix("hint: ") if lines and lines[-1].startswith("hint: ") else ""
+    return (lines[-1].removeprefix("error: ") if lines else ""), hint
 
 
 async def _serve_demo(root: Path, training: demonstration.Training) -> bool:

@@ -19,14 +19,14 @@ async def show(place: Place, data_dir: Path) -> None:
             for item in await plane.models()
             if (version := (item.get("status", {}).get("current") or {}).get("version"))
         }
-    output.say()
-    output.say(f"control API    {place.control_url}")
-    output.say(f"inference API  {place.inference_url}")
-    output.say(f"logs           {_short(data_dir / 'logs')}")
-    output.say()
-    output.say("Try it:")
+    output.tell()
+    output.tell(f"control API    {place.control_url}")
+    output.tell(f"inference API  {place.inference_url}")
+    output.tell(f"logs           {_short(data_dir / 'logs')}")
+    output.tell()
+    output.tell("Try it:")
     for line in lines(place, current, _launcher(), _flag(data_dir)):
-        output.say(f"  {line}")
+        output.tell(f"  {line}")
 
 
 def lines(place: Place, current: Mapping[str, str], launcher: str, flag: str) -> Iterator[str]:

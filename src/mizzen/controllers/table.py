@@ -1,12 +1,13 @@
 """Publish the Table: compile what is served into the file that gateways read.
 
-The file is replaced whole, from one agreeing state of the store, and only when it says something new. When the store
-cannot be read, the last table stays: gateways serve on.
+The file is replaced whole, from one agreeing state of the store: at the start, when there is something new to say, and
+when somebody else has changed or removed it. When the store cannot be read, the last table stays: gateways serve on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Awaitable, Callable
@@ -27,11 +28,14 @@ log = logging.getLogger(__name__)
 
 
 class TablePublisher:
-    def __init__(self, store: Store, path: Path, *, interval: float = 0.02) -> None:
-        """`interval`: seconds between two tables at least, so that a burst of changes becomes one."""
+    def __init__(self, store: Store, path: Path, *, interval: float = 0.02, look_every: float = 30.0) -> None:
+        """`interval`: seconds between two tables at least, so that a burst of changes becomes one. `look_every`:
+        seconds after which the file is looked at when nothing changes.
+        """
         self._store = store
         self._path = path
         self._interval = interval
+        self._look_every = look_every
         self._published: plan.Table | None = None
         self._changed = asyncio.Event()
 
@@ -42,10 +46,13 @@ class TablePublisher:
             tasks.create_task(self._persist(self._publish_changes), name="table: publish")
 
     async def publish(self) -> bool:
-        """Write the table of the present state. False: it says what the last one said, so nothing is written."""
+        """Write the table of the present state. False: the file says the same already, so nothing is written."""
         table = await self._compile()
-        if self._published is not None and table == msgspec.structs.replace(self._published, serial=table.serial):
-            return False
+        last = self._published
+        if last is not None and table == msgspec.structs.replace(last, serial=table.serial):
+            if await asyncio.to_thread(_holds, self._path, plan.encode(last)):
+                return False
+            log.warning("the table at %s is not the one that was published; writing it again", self._path)
         await asyncio.to_thread(_replace_file, self._path, plan.encode(table))
         self._published = table
         log.info("table %d: %d routes, %d servers", table.serial, len(table.routes), len(table.servers))
@@ -82,13 +89,22 @@ class TablePublisher:
             self._changed.clear()
             await self.publish()
             await asyncio.sleep(self._interval)
-            await self._changed.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._look_every):
+                    await self._changed.wait()
 
     async def _compile(self) -> plan.Table:
         # Of one moment: else they may contradict each other, say by naming a server that is not there.
         async with self._store.snapshot() as moment:
             models, inference_models, workloads = [await moment.list(kind) for kind in KINDS]
         return compile_table(models.items, inference_models.items, workloads.items, serial=int(models.resource_version))
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    try:
+        return path.read_bytes() == data
+    except OSError:
+        return False
 
 
 def _replace_file(path: Path, data: bytes) -> None:

@@ -14,11 +14,14 @@ from urllib.parse import unquote_to_bytes
 from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 
 import mizzen
-from mizzen.errors import NotFound, TooLarge
+from mizzen.errors import NotFound, TooLarge, Unavailable
 from mizzen.gateway.infer import Inference, Service
 from mizzen.gateway.queues import UNAVAILABLE, Queue
 from mizzen.gateway.routes import DEFAULT_NAMESPACE, Endpoint
 from mizzen.protocol import v2
+
+LOOK_SECONDS = 0.02
+"""Between two looks for the hello that a request for metadata waits for."""
 
 Header = tuple[bytes, bytes]
 
@@ -84,6 +87,8 @@ class App:
             answer = self._read(namespace, path, model)
             if answer.code != 404 and scope["method"] not in ("GET", "HEAD"):
                 answer = _error(405, "this path takes GET and HEAD", (b"allow", b"GET, HEAD"))
+            elif answer.code == UNAVAILABLE and model is not None and model.what == "metadata":
+                answer = await self._held(model, receive)
         if answer is None:
             return  # nobody is there any more
         length = (b"content-length", str(len(answer.body)).encode())
@@ -116,6 +121,8 @@ class App:
             endpoint = self._service.routes.find(path.namespace, path.name, path.version)
         except NotFound as error:
             return _error(404, error.message)
+        except Unavailable as error:
+            return _error(UNAVAILABLE, error.message, _RETRY)
         if path.what == "ready":
             return _json({"name": path.name, "ready": True}) if endpoint.ready else _not_ready(endpoint)
         hello = endpoint.hello
@@ -130,6 +137,25 @@ class App:
         }
         return _json(metadata)
 
+    async def _held(self, path: ModelPath, receive: ASGIReceiveCallable) -> Answer | None:
+        """Metadata as soon as a replica is there, waited for just as infer requests wait. None: the client has gone."""
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            while (answer := self._about(path)).code == UNAVAILABLE and self._may_hold(path):
+                await asyncio.wait((gone,), timeout=LOOK_SECONDS)
+                if gone.done():
+                    return None
+            return answer
+        finally:
+            gone.cancel()
+
+    def _may_hold(self, path: ModelPath) -> bool:
+        try:
+            endpoint = self._service.routes.find(path.namespace, path.name, path.version)
+        except Unavailable:
+            return False
+        return endpoint.may_hold(self._service.clock())
+
     async def _infer(self, path: ModelPath, timeout_ms: bytes | None, receive: ASGIReceiveCallable) -> Answer | None:
         try:
             self._service.routes.find(path.namespace, path.name, path.version)
@@ -138,6 +164,8 @@ class App:
             endpoint = self._service.routes.find(path.namespace, path.name, path.version)
         except NotFound as error:
             return self._refused(404, error.message)
+        except Unavailable as error:
+            return self._refused(UNAVAILABLE, error.message, _RETRY)
         except TooLarge as error:
             return self._refused(413, error.message, _CLOSE)
         if body is None:
@@ -171,6 +199,11 @@ class App:
     def _refused(self, code: int, text: str, *headers: Header) -> Answer:
         self._service.metrics.refused[code] += 1
         return _error(code, text, (b"mizzen-request-id", self._service.new_id()), *headers)
+
+
+async def _disconnected(receive: ASGIReceiveCallable) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _split(raw_path: bytes) -> tuple[str | None, list[str]]:

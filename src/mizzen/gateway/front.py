@@ -271,7 +271,8 @@ class FastProtocol(HttpToolsProtocol):
             self._refuse_and_close(400, f"this is not HTTP: {error}")
         else:
             if self._in_head:
-                self._head_bytes += len(data)
+                if not self._begun:  # data that it began in may be other requests for the most part
+                    self._head_bytes += len(data)
                 if self._head_bytes > HEAD_BYTES:
                     self._refuse_and_close(431, f"the head of the request is longer than {HEAD_BYTES} bytes")
             elif fresh and self._begun == 1 and not self._reading and not self._deaf:

@@ -24,7 +24,7 @@ class Service:
     def __init__(
         self, *, max_body_bytes: int, metrics: Metrics, clock: Callable[[], float], new_id: Callable[[], bytes]
     ) -> None:
-        self.routes = Routes()
+        self.routes = Routes(from_table=False)
         """Replaced whole when a new Table comes."""
         self.max_body_bytes = max_body_bytes
         self.metrics = metrics

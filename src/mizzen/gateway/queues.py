@@ -135,6 +135,10 @@ class Queue:
     def busy(self) -> int:
         return len(self.waiting) + self.in_flight
 
+    def may_hold(self, now: float) -> bool:
+        """Is a replica expected soon enough to wait for it?"""
+        return now < self._hold_until and bool(self.server.addresses) and not self._retired
+
     def submit(self, call: Call) -> None:
         waiting = self.waiting
         size = self.waiting_bytes + call.size
@@ -143,7 +147,7 @@ class Queue:
                 call.settle(UNAVAILABLE, f"the queue of {self._who()} is full".encode(), self._clock())
                 return
             size = self.waiting_bytes + call.size
-        if not self._workers and not self._may_hold(now := self._clock()):
+        if not self._workers and not self.may_hold(now := self._clock()):
             call.settle(UNAVAILABLE, f"no replica of {self._who()} is ready".encode(), now)
             return
         waiting.append(call)
@@ -233,7 +237,7 @@ class Queue:
             for call in batch:
                 if call.live and call.deadline <= now:
                     self._expire(call, now)
-        if self.waiting and not self._workers and not self._may_hold(now):
+        if self.waiting and not self._workers and not self.may_hold(now):
             self._refuse_waiting(now)
         if self._retired and not self._out:
             self._sweeper.queues.discard(self)
@@ -328,9 +332,6 @@ class Queue:
         self._soonest = math.inf
         for call in calls:
             call.settle(UNAVAILABLE, f"no replica of {self._who()} is ready".encode(), now)
-
-    def _may_hold(self, now: float) -> bool:
-        return now < self._hold_until and bool(self.server.addresses) and not self._retired
 
     def _who(self) -> str:
         return f"'{self.server.id.rpartition('/')[2]}'"

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from mizzen.errors import NotFound
+from mizzen.errors import NotFound, Unavailable
 from mizzen.gateway.metrics import Counters
 from mizzen.gateway.queues import Call, Queue
 from mizzen.gateway.signature import Hello
@@ -38,6 +38,9 @@ class Endpoint:
     def ready(self) -> bool:
         return any(queue.ready for queue in self.queues)
 
+    def may_hold(self, now: float) -> bool:
+        return any(queue.may_hold(now) for queue in self.queues)
+
 
 @dataclass(slots=True, eq=False)
 class Name:
@@ -53,17 +56,21 @@ class Routes:
     """Infer URLs, byte for byte as a client writes them."""
     names: dict[tuple[str, str], Name] = field(default_factory=dict)
     """By namespace and name."""
+    from_table: bool = True
+    """False before the first good Table: what is not here may still be served."""
 
     def name(self, namespace: str, name: str) -> Name:
         found = self.names.get((namespace, name))
         if found is not None:
             return found
+        if not self.from_table:
+            raise Unavailable("the table cannot be read yet")
         place = "" if namespace == DEFAULT_NAMESPACE else f" in namespace '{namespace}'"
         known = [known for space, known in self.names if space == namespace]
         raise NotFound(f"no model '{name}'{place}{_did_you_mean(name, known)}")
 
     def find(self, namespace: str, name: str, version: str | None) -> Endpoint:
-        """NotFound names what is missing, and what may have been meant."""
+        """NotFound names what is missing, and what may have been meant. Unavailable before the first Table."""
         found = self.name(namespace, name)
         if version is None:
             return found.current

@@ -1,7 +1,7 @@
 """The Table on disk -> the routes in force. A new file is taken whole; what it keeps is not touched.
 
 The file is looked at every 50 ms. One that is missing or broken is reported once and changes nothing: gateways serve
-the last good Table for as long as it takes.
+the last good Table for as long as it takes. One that has had none yet answers 503, for it cannot know what is served.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class TableFile:
 
     def start(self) -> None:
         if not self._path.exists():
-            log.info("no table at %s yet: no models", self._path)
+            log.info("no table at %s yet", self._path)
         self._look()
 
     def stop(self) -> None:

@@ -1,7 +1,8 @@
 """Resources -> Table: which names answer, with which servers behind them. Pure.
 
 Names are taken in this order: an InferenceModel that has served, a Model with a current version, an InferenceModel that
-is still starting. So creating an InferenceModel never takes a working name away before it can answer itself.
+is still starting. The control API gives no name to two of them; data from elsewhere may, and then an InferenceModel
+takes no working name away before it can answer itself.
 
 One bad object must not take the others off the air: an InferenceModel whose spec is broken is left out, alone; or, when
 it has served, taken by what of it can be read, since whatever runs, runs on.

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from mizzen.kinds.meta import VERSION, Part, Spec, Status
+
+LONGEST_PART = 255
+"""Bytes in a name of a file or folder."""
 
 RESERVED_VERSIONS = frozenset({"auto", "latest", "current"})
 
@@ -62,20 +67,47 @@ class ModelStatus(Status):
     previous: str | None = Field(None, description="The version that was current before.")
 
 
+def _inside(path: str) -> str:
+    """A path that stays inside the version's folder, on any file system we know."""
+    parts = path.split("/")
+    if "\0" in path or not all(parts) or {".", ".."} & set(parts):
+        raise ValueError(f"{path[:100]!r} is no relative path inside the version's folder")
+    try:
+        longest = max(len(part.encode()) for part in parts)
+    except UnicodeEncodeError:
+        raise ValueError(f"{path[:100]!r} is no Unicode text") from None
+    if longest > LONGEST_PART:
+        raise ValueError(f"a part of it has {longest} bytes; {LONGEST_PART} are possible")
+    return path
+
+
 class Artifact(Part):
     """One file of a version, kept in Blobs under its digest."""
 
-    path: str = Field(description="Where the file stands in the version's folder, with forward slashes.")
+    path: Annotated[str, AfterValidator(_inside)] = Field(
+        description="Where the file stands in the version's folder, with forward slashes."
+    )
     digest: str = Field(description="sha256:<hex> of the content.", pattern=r"^sha256:[0-9a-f]{64}$")
     size: int = Field(ge=0)
     trusted: bool = Field(False, description="May be unpickled. Set by the plane, from who brought the file.")
+
+
+def _beside_each_other(artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
+    paths = Counter(artifact.path for artifact in artifacts)
+    folders = {str(folder) for path in paths for folder in PurePosixPath(path).parents}
+    for path, times in paths.items():
+        if times > 1:
+            raise ValueError(f"'{path}' is named twice")
+        if path in folders:
+            raise ValueError(f"'{path}' is both a file and a folder")
+    return artifacts
 
 
 class ModelVersionSpec(Spec):
     model_name: str
     version: Version
     framework: Framework
-    artifacts: tuple[Artifact, ...] = Field(min_length=1)
+    artifacts: Annotated[tuple[Artifact, ...], AfterValidator(_beside_each_other)] = Field(min_length=1)
     entrypoint: str | None = Field(
         None, description="For framework `python`: `module:object` within the artifacts. For others, the file to load."
     )

@@ -60,6 +60,9 @@ def decode(body: bytes) -> InferRequest:
             raise ValueError(_first_fault(inputs))
     if len(inputs) > 1 and len({tensor.name for tensor in inputs}) < len(inputs):
         raise ValueError(_first_fault(inputs))
+    outputs = request.outputs
+    if outputs and len({output.name for output in outputs}) < len(outputs):
+        raise ValueError(_first_repeated(outputs))
     return request
 
 
@@ -139,4 +142,13 @@ def _first_fault(inputs: list[InputTensor]) -> str:
             return f"inputs[{at}].shape: more than {MAX_ELEMENTS} elements"
         if memoryview(tensor.data)[0] != _BRACKET:
             return f"inputs[{at}].data: expected a list"
+    raise AssertionError("no fault")
+
+
+def _first_repeated(outputs: list[RequestedOutput]) -> str:
+    seen: set[str] = set()
+    for at, output in enumerate(outputs):
+        if output.name in seen:
+            return f"outputs[{at}].name: '{output.name}' is there twice"
+        seen.add(output.name)
     raise AssertionError("no fault")

@@ -1,13 +1,15 @@
 """`python -m mizzen.runtime`: load one model, then answer frames on MIZZEN_SOCKET until TERM.
 
 A model that cannot be loaded is given up for good: one line to MIZZEN_TERMINATION_LOG, the traceback to stderr, exit
-code 78. The process does not die with its parent: a new supervisor adopts it.
+code 78. One that is stuck in a call is ended by the watchdog, with exit code 70, and may be started again. The process
+does not die with its parent: a new supervisor adopts it.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import importlib
 import logging
 import os
 import signal
@@ -19,12 +21,14 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import NoReturn
 
-from mizzen.runtime import batches, server
+from mizzen.runtime import batches, server, watchdog
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadError
 
 EXIT_PERMANENT = 78
 _ERROR_SECONDS = 1.0
+_OURS = (str(Path(__file__).parent), str(Path(importlib.__file__).parent), "<frozen importlib")
+"""Files of the frames between us and the model's own code."""
 
 log = logging.getLogger("mizzen.runtime")
 
@@ -50,7 +54,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     # The model lives as long as the process: the collector need not walk through it again and again.
     gc.collect()
     gc.freeze()
-    server.serve(model, path)
+    server.serve(model, path, watchdog.Watchdog(last_words))
     model.close()
     log.info("exit")
     return 0
@@ -78,15 +82,26 @@ def _required(environ: Mapping[str, str], name: str) -> str:
 
 
 def _give_up(error: BaseException, termination_log: str | None) -> int:
-    traceback.print_exception(error)
+    _print_from_the_model_on(error)
     message = _last_words(error)
     log.error("gave up: %s", message)
-    if termination_log:
-        try:
-            Path(termination_log).write_text(message + "\n", encoding="utf-8", errors="replace")
-        except OSError as problem:  # the exit code must still say that another start is of no use
-            log.warning("no last words: %s", problem)
+    watchdog.leave_last_words(termination_log, message)
     return EXIT_PERMANENT
+
+
+def _print_from_the_model_on(error: BaseException) -> None:
+    """Its author reads this in the log of a failed deployment; how we got to the model's code tells them nothing."""
+    link: BaseException | None = error
+    seen = set()
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        theirs = None if isinstance(link, LoadError) else link.__traceback__
+        while theirs is not None and theirs.tb_frame.f_code.co_filename.startswith(_OURS):
+            theirs = theirs.tb_next
+        if theirs is not None or isinstance(error, LoadError):  # else it is a fault of ours: keep all
+            link.__traceback__ = theirs
+        link = link.__cause__ or link.__context__
+    traceback.print_exception(error)
 
 
 def _last_words(error: BaseException) -> str:

@@ -16,6 +16,7 @@ from mizzen.protocol import frames, tensors
 from mizzen.protocol.tensors import Array
 from mizzen.runtime import inputs, outputs, signature
 from mizzen.runtime.frameworks.model import LoadedModel
+from mizzen.runtime.watchdog import Running
 
 MAX_ROWS = 8192
 """Most rows of one shared call; a single request may bring more."""
@@ -42,9 +43,13 @@ def answer(
     *,
     max_rows: int = MAX_ROWS,
     clock: Callable[[], float] = time.monotonic,
+    running: Running | None = None,
 ) -> Answers:
-    """Answer every request of the bodies of some INFER frames. Never raises for what a request or the model does."""
-    batch = _Batch(model, requests, clock)
+    """Answer every request of the bodies of some INFER frames. Never raises for what a request or the model does.
+
+    `running` is told of each call of the model.
+    """
+    batch = _Batch(model, requests, clock, running or Running())
     for form, places in batch.groups().items():
         batch.answer_group(form[0], places, max_rows)
     return Answers(batch.results, int(batch.seconds * 1e6))
@@ -61,14 +66,17 @@ def described(error: BaseException) -> str:
 class _Batch:
     """Requests and their results, by place."""
 
-    __slots__ = ("_clock", "_model", "_requests", "_rows", "_targets", "results", "seconds")
+    __slots__ = ("_clock", "_model", "_requests", "_rows", "_running", "_targets", "results", "seconds")
 
-    def __init__(self, model: LoadedModel, requests: Sequence[Any], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, model: LoadedModel, requests: Sequence[Any], clock: Callable[[], float], running: Running
+    ) -> None:
         self._model = model
         self._requests = requests
         self._rows = [0] * len(requests)
         self._targets = {spec.name: tensors.DATATYPES[spec.datatype] for spec in model.inputs} if model.strict else {}
         self._clock = clock
+        self._running = running
         self.results: list[Result] = [_UNANSWERED] * len(requests)
         self.seconds = 0.0
 
@@ -171,12 +179,13 @@ class _Batch:
 
     def _call(self, arrays: dict[str, Array], wanted: tuple[str, ...]) -> dict[str, Array]:
         """The outputs wanted, in that order. _Raised for whatever the model's code raised, _Unknown for a name."""
-        started = self._clock()
+        started = self._running.since = self._clock()
         try:
             given = self._model.call(arrays, wanted)
         except BaseException as error:  # the user's code may raise anything; it must not end the process
             raise _Raised from error
         finally:
+            self._running.since = None
             self.seconds += self._clock() - started
         fault = signature.outputs_fault(given, wanted)
         if fault:

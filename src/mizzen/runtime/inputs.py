@@ -46,7 +46,10 @@ def form_of(request: Any, *, merge: bool) -> tuple[Form, int]:
         raise ValueError("a request must have at least one input")
     if len(forms) > 1 and len({form[0] for form in forms}) < len(forms):
         raise ValueError("an input is given twice")
-    return (tuple(outputs) if outputs else (), *forms), rows
+    wanted = tuple(outputs) if outputs else ()
+    if len(set(wanted)) < len(wanted):  # a model may work once per name
+        raise ValueError("an output is asked for twice")
+    return (wanted, *forms), rows
 
 
 def decode(request: Any, targets: Targets) -> dict[str, Array]:

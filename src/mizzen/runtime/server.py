@@ -18,6 +18,7 @@ from mizzen.protocol import frames, msgpack
 from mizzen.runtime import batches
 from mizzen.runtime.frameworks.model import LoadedModel
 from mizzen.runtime.sockets import Connection, Listener, Terminated
+from mizzen.runtime.watchdog import Watchdog
 
 MAX_OWED = 256 << 20
 """Bytes a peer may leave unread before it loses its connection."""
@@ -25,7 +26,7 @@ MAX_OWED = 256 << 20
 log = logging.getLogger("mizzen.runtime")
 
 
-def serve(model: LoadedModel, path: str) -> None:
+def serve(model: LoadedModel, path: str, watchdog: Watchdog) -> None:
     """Answer frames on a new socket at `path`; returns after TERM, when every peer has closed."""
     hello = msgpack.pack({
         "state": "ready", "pid": os.getpid(), "framework": model.framework,
@@ -35,10 +36,11 @@ def serve(model: LoadedModel, path: str) -> None:
 
     def answer(requests: list[Any]) -> tuple[list[batches.Result], int]:
         try:
-            return batches.answer(model, requests)
+            return batches.answer(model, requests, running=watchdog.running)
         finally:
             terminated.arm()  # the model's code may have taken TERM for itself
 
+    watchdog.start()
     with Terminated() as terminated, Listener(path) as listener:
         log.info("ready: pid %d listens on %s", os.getpid(), path)
         FrameServer(answer, frames.encode(frames.HELLO, 0, hello), listener, terminated).run()

@@ -67,6 +67,10 @@ class AsyncPlane:
     async def delete(self, plural: str, name: str) -> dict[str, Any]:
         return await self.request("DELETE", _object(plural, name))
 
+    async def delete_model(self, name: str) -> dict[str, Any]:
+        """Delete a model with its versions, once all that serves them has ended."""
+        return await self.request("DELETE", f"/model/{quote(name, safe='')}", params={"cascade": True})
+
     async def watch(self, plural: str, since: str | None = None) -> AsyncIterator[dict[str, Any]]:
         """{"type", "object"} for each change after `since`, for ever, through lost connections.
 
@@ -145,20 +149,35 @@ class AsyncPlane:
         version = await deployment.register(self, name, Path(path), framework, entrypoint)
         progress(f"registered version {version}")
         server = await self.serve(name, version)
+        url = await self.inference_url(name if promote else server)
+        begun = deployment.Deployment(name, version, server, url)
         if wait:
-            progress("starting")
-            await deployment.wait_loaded(self, server, timeout)
-            progress("ready")
-        if wait and promote:
-            await self.promote(name, version)
-            progress("current")
-        if wait:
-            await deployment.wait_answering(self, name, version, server, current=promote, seconds=timeout)
-        return deployment.Deployment(name, version, server, await self.inference_url(name if promote else server))
+            await self.finish(begun, promote=promote, timeout=timeout, progress=progress)
+        return begun
 
-    async def serve(self, model: str, version: str) -> str:
+    async def finish(
+        self,
+        begun: deployment.Deployment,
+        *,
+        promote: bool = True,
+        timeout: float = deployment.TIMEOUT,  # noqa: ASYNC109
+        progress: deployment.Progress = deployment.silent,
+    ) -> None:
+        """The second half of `deploy`, for one that did not wait."""
+        progress("starting")
+        await deployment.wait_loaded(self, begun.server, timeout)
+        progress("ready")
+        if promote:
+            await self.promote(begun.model, begun.version)
+            progress("current")
+        await deployment.wait_answering(
+            self, begun.model, begun.version, begun.server, current=promote, seconds=timeout
+        )
+
+    async def serve(self, model: str, version: str, replicas: int = 1) -> str:
         """Serve one more version of a model. The name of the InferenceModel that does."""
-        answer = await self.request("POST", f"/model/{quote(model)}/serve/{quote(version)}", body={})
+        path = f"/model/{quote(model)}/serve/{quote(version)}"
+        answer = await self.request("POST", path, body={"replicas": replicas})
         return str(answer["id"])
 
     async def promote(self, model: str, version: str) -> None:

@@ -19,6 +19,7 @@ TIMEOUT: Final = 120.0
 
 _HOPELESS: Final = frozenset({"LoadFailed", "CrashLoop"})
 _PAUSE: Final = 0.05
+_LAST_LINES: Final = 15
 
 Progress = Callable[[str], None]
 
@@ -56,31 +57,38 @@ async def register(plane: AsyncPlane, model: str, path: Path, framework: str | N
     return str(answer["version"])
 
 
+def goes_on(model: str, version: str, server: str) -> str:
+    """What is left of a deployment that nobody waits for any more, and what to do with it."""
+    return (
+        f"version {version} of {model} is registered and starting as {server}; when it is ready, make it current with "
+        f"'mizzen promote {model} {version}', or end it with 'mizzen undeploy {model} --version {version}'"
+    )
+
+
 async def wait_loaded(plane: AsyncPlane, server: str, seconds: float, *, keep: bool = False) -> None:
-    """Until the InferenceModel is Ready. ModelFailed when it never will be; then it is deleted, unless `keep`."""
+    """Until the InferenceModel is Ready. ModelFailed, with what it printed, when it never will be; then it is deleted,
+    unless `keep`."""
+    hint = f"logs: 'mizzen logs {server}'"
     try:
         async with asyncio.timeout(seconds):
             while True:
                 resource = await plane.get("inferencemodels", server)
+                model, version = resource["spec"]["modelName"], resource["spec"]["targetVersion"]
+                hint = f"{goes_on(model, version, server)}; logs: 'mizzen logs {server}'"
                 if _condition(resource, "Ready").get("status") == "True":
                     return
                 if broken := _hopeless(resource):
                     break
                 await asyncio.sleep(_PAUSE)
     except TimeoutError:
-        raise errors.DeadlineExceeded(
-            f"{server} was not ready within {seconds:g} s",
-            hint=f"it goes on starting: see 'mizzen get im {server}' and 'mizzen logs {server}'",
-        ) from None
+        raise errors.DeadlineExceeded(f"{server} was not ready within {seconds:g} s", hint=hint) from None
+    printed = await _last_lines(plane, server)
     hint = f"logs: 'mizzen logs {server}'"
     if not keep:
         await plane.delete("inferencemodels", server)
-        spec = resource["spec"]
-        hint = f"the version stays registered as {spec['modelName']} version {spec['targetVersion']}"
-        if plane.place.data_dir is not None:
-            hint += f"; logs: {plane.place.data_dir / 'logs'}"
+        hint = f"it stays registered as {model} version {version}; 'mizzen serve {model} {version}' tries it again"
     reason = broken.get("message") or broken["reason"]
-    raise errors.ModelFailed(f"{server} cannot be served ({broken['reason']}): {reason}", hint=hint)
+    raise errors.ModelFailed(f"{server} cannot be served ({broken['reason']}): {reason}{printed}", hint=hint)
 
 
 async def wait_answering(
@@ -131,6 +139,16 @@ async def _delete_empty(plane: AsyncPlane, model: str) -> None:
     """Take back a model that this call made, unless somebody else has used it since."""
     if not (await plane.request("GET", f"/model/{quote(model)}"))["versions"]:
         await plane.request("DELETE", f"/model/{quote(model)}")
+
+
+async def _last_lines(plane: AsyncPlane, server: str) -> str:
+    """The end of a server's log, to append to a message; nothing when there is none, or none to be had."""
+    try:
+        text = "".join([piece async for piece in plane.logs(server, tail=_LAST_LINES)])
+    except errors.MizzenError:  # the failure of the model is the news; this one would hide it
+        return ""
+    lines = text.splitlines()[-_LAST_LINES:]
+    return "\n  | ".join(["\nits log ends:", *lines]) if lines else ""
 
 
 async def _answers(plane: AsyncPlane, name: str, version: str) -> bool:

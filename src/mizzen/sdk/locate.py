@@ -7,14 +7,15 @@ each time.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from mizzen import errors
 from mizzen.supervisor import launch
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.home import Home, UnusableHome
 
 DEFAULT_DATA_DIR: Final = ".mizzen"
 
@@ -59,17 +60,29 @@ def data_dir_of(given: str | Path | None, environ: Mapping[str, str] = os.enviro
 def in_data_dir(data_dir: Path, token: str | None = None) -> Place:
     """The plane that runs in this data dir. Unavailable when none does."""
     hint = start_hint(data_dir)
-    listeners = _listeners(data_dir)
-    if listeners is None:
+    info = _info(data_dir)
+    if info is None:
         raise errors.Unavailable(f"no plane runs in {data_dir}", hint=hint)
+    control_url, inference_url = urls(info)
     if token is None:
         token = _token(data_dir)
-    return Place(_url(listeners["control"]), _url(listeners["inference"]), token, data_dir, hint)
+    return Place(control_url, inference_url, token, data_dir, hint)
 
 
 def running(data_dir: Path) -> bool:
     """Whether a plane runs there and will go on; waits some seconds while that is unsure."""
-    return launch.settled(Home.of(data_dir)) is not None
+    with _explained():
+        return launch.settled(Home.of(data_dir)) is not None
+
+
+def urls(info: Mapping[str, Any]) -> tuple[str, str]:
+    """Of the control and the inference API, from what a living supervisor says. Unavailable when it has none."""
+    try:
+        return _url(info["listeners"]["control"]), _url(info["listeners"]["inference"])
+    except (KeyError, TypeError) as error:
+        raise errors.Unavailable(
+            "a supervisor runs, but no plane: its notes were damaged", hint="end it with 'mizzen down' and start anew"
+        ) from error
 
 
 def start_hint(data_dir: Path) -> str:
@@ -89,14 +102,22 @@ def _token(data_dir: Path) -> str | None:
         ) from error
 
 
-def _listeners(data_dir: Path) -> Mapping[str, Any] | None:
-    """Host and port of each API, as the living supervisor says; None when there is none.
+def _info(data_dir: Path) -> Mapping[str, Any] | None:
+    """What the living supervisor says; None when there is none.
 
     One that was killed is waited for while it is being brought back. The word it left behind is not taken: whoever has
     its ports now would be sent the admin's token.
     """
-    info = launch.alive_or_revived(Home.of(data_dir))
-    return info["listeners"] if info is not None else None
+    with _explained():
+        return launch.alive_or_revived(Home.of(data_dir))
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except UnusableHome as error:
+        raise errors.Forbidden(str(error), hint=error.hint) from error
 
 
 def _url(listener: Mapping[str, Any]) -> str:

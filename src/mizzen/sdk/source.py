@@ -34,12 +34,19 @@ class Source:
 
 
 @contextmanager
-def opened(what: str, folder: Path) -> Iterator[Source]:
-    """The source `what` names, seen from `folder`. Copies made for it are gone afterwards. NotFound, Invalid."""
+def opened(what: str, folder: Path, entrypoint: str | None = None) -> Iterator[Source]:
+    """The source `what` names, seen from `folder`. Copies made for it are gone afterwards. NotFound, Invalid.
+
+    `entrypoint` says what to load of a path; `module:object` says so itself.
+    """
     path = folder / what
     if path.exists():
-        yield _plain(path.resolve(), what)
+        yield _plain(path.resolve(), what) if entrypoint is None else Source(path.resolve(), None, entrypoint)
         return
+    if entrypoint is not None:
+        raise errors.NotFound(
+            f"no file or folder '{what}' here", hint="an entrypoint is for a path; module:object names both"
+        )
     by_file = _FILE_ENTRYPOINT.fullmatch(what)
     if by_file and (folder / by_file["file"]).is_file():
         file = (folder / by_file["file"]).resolve()

@@ -189,11 +189,11 @@ class Model:
     ) -> Prediction:
         return self.plane.predict(self.name, inputs, outputs=outputs, timeout_ms=timeout_ms)
 
-    def serve(self, version: str | int) -> str:
+    def serve(self, version: str | int, replicas: int = 1) -> str:
         """Serve one more version and wait until it is ready. The name of its server."""
 
         async def served() -> str:
-            server = await self.plane.calls.serve(self.name, str(version))
+            server = await self.plane.calls.serve(self.name, str(version), replicas)
             await self.plane.calls.wait_ready(server)
             return server
 

@@ -15,7 +15,7 @@ from mizzen.access.policy import Actor
 from mizzen.errors import Fault, Forbidden, Invalid
 from mizzen.kinds.catalog import Kind
 from mizzen.kinds.meta import ACTOR_ANNOTATION, API_VERSION, Meta, Resource, name_fault
-from mizzen.server.fields import label_faults, string_map_faults, suggestion, unknown, unknown_in
+from mizzen.server.fields import annotation_faults, label_faults, suggestion, unknown, unknown_in
 
 TOP = ("apiVersion", "kind", "metadata", "spec", "status")
 WRITABLE = ("name", "namespace", "labels", "annotations")
@@ -117,7 +117,7 @@ def _metadata_faults(metadata: Any, namespace: str, name: str | None) -> list[Fa
     fault = name_fault(namespace, "metadata.namespace")
     faults += [fault] if fault else []
     faults += label_faults(metadata.get("labels"), "metadata.labels")
-    faults += string_map_faults(metadata.get("annotations"), "metadata.annotations")
+    faults += annotation_faults(metadata.get("annotations"), "metadata.annotations")
     for field, path_says in (("namespace", namespace), ("name", name)):
         said = metadata.get(field)
         if path_says is not None and said is not None and said != path_says:

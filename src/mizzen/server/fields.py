@@ -11,6 +11,10 @@ from pydantic import BaseModel
 
 from mizzen.errors import Fault
 
+MOST_LABELS = 64
+MOST_ANNOTATIONS = 256 * 1024
+"""Bytes of all keys and values together: every list and every watch carries them."""
+
 _LABEL_KEY = re.compile(r"([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
 
@@ -64,6 +68,8 @@ def label_faults(value: Any, path: str) -> tuple[Fault, ...]:
     faults = string_map_faults(value, path)
     if faults or not value:
         return faults
+    if len(value) > MOST_LABELS:
+        return (Fault(path, f"at most {MOST_LABELS}, not {len(value)}"),)
     rule = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
     return tuple(
         Fault(f"{path}.{key}", f"the {part} must be {rule}")
@@ -71,6 +77,14 @@ def label_faults(value: Any, path: str) -> tuple[Fault, ...]:
         for part, pattern, text in (("key", _LABEL_KEY, key), ("value", _LABEL_VALUE, item))
         if not pattern.fullmatch(text)
     )
+
+
+def annotation_faults(value: Any, path: str) -> tuple[Fault, ...]:
+    faults = string_map_faults(value, path)
+    if faults or not value:
+        return faults
+    size = sum(len(text.encode(errors="surrogatepass")) for pair in value.items() for text in pair)
+    return (Fault(path, f"at most 256 KiB together, not {size:,} bytes"),) if size > MOST_ANNOTATIONS else ()
 
 
 def text_fault(data: Mapping[str, Any], name: str, *, required: bool = False) -> tuple[Fault, ...]:

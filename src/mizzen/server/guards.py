@@ -19,23 +19,49 @@ def model_stands(model: Ref) -> Guard:
     return lambda now: family.refuse_deleting(now.get(model))
 
 
+def admits(new: Resource) -> Guard | None:
+    """For what somebody wrote out in full."""
+    match new.kind:
+        case "Model":
+            return name_free(new.ref)
+        case "InferenceModel":
+            return not_going(new)
+    return None
+
+
+def name_free(model: Ref) -> Guard:
+    """For a new model. Calls go by names, so no model may have the name of a server. Conflict, and not AlreadyExists:
+    whoever makes a model only when it is absent must not take this for the model they want."""
+
+    def guard(now: Present) -> None:
+        server = _find(now, Ref("InferenceModel", model.name, model.namespace))
+        if server is not None:
+            what = f"version {version_of(server)} of {_model_of(server)}"
+            raise Conflict(
+                f"the name '{model.name}' is taken: {server.ref} serves {what} by it",
+                hint="give the model another name",
+            )
+
+    return guard
+
+
 def version_stands(model: Ref, version: str, server: str) -> Guard:
-    """For a new server of that name. AlreadyExists when the name is a model's: it would take over that one's calls."""
+    """For a new server of that name. AlreadyExists when the name is a model's: another one may be free."""
 
     def guard(now: Present) -> None:
         family.refuse_deleting(now.get(model))
         family.refuse_deleting(now.get(_version(model, version)))
-        if _find(now, Ref("Model", server, model.namespace)) is not None:
-            raise AlreadyExists(f"Model/{server} already exists")
+        _refuse_model_name(now, server, model.namespace)
 
     return guard
 
 
 def not_going(server: Resource) -> Guard:
-    """For a server that may name what is yet to come, but not what is being deleted."""
+    """For a server that may name what is yet to come, but not what is being deleted. AlreadyExists as above."""
     model = _model_of(server)
 
     def guard(now: Present) -> None:
+        _refuse_model_name(now, server.meta.name, server.meta.namespace)
         for ref in (model, _version(model, version_of(server))):
             found = _find(now, ref)
             if found is not None:
@@ -55,7 +81,7 @@ def answers(model: Ref, version: str) -> Guard:
             return
         raise Conflict(
             f"no server of version {version} of {model} is ready",
-            hint=f"POST /model/{model.name}/serve/{version}, and wait until it is ready",
+            hint=f"serve it first: 'mizzen serve {model.name} {version}' waits until it is ready",
         )
 
     return guard
@@ -65,7 +91,7 @@ def unserved(model: Ref) -> Guard:
     """For deleting a model."""
 
     def guard(now: Present) -> None:
-        _refuse_in_use(model, _servers(now, model), "add ?cascade=true to end the servers first")
+        _refuse_in_use(model, _servers(now, model), "--cascade, over HTTP ?cascade=true, ends these servers first")
 
     return guard
 
@@ -84,6 +110,15 @@ def unneeded(version: Resource) -> Guard:
         _refuse_in_use(version.ref, servers, "end these servers first")
 
     return guard
+
+
+def _refuse_model_name(now: Present, server: str, namespace: str) -> None:
+    """A server by a model's name would take over that model's calls."""
+    model = _find(now, Ref("Model", server, namespace))
+    if model is not None:
+        raise AlreadyExists(
+            f"the name '{server}' is taken: {model.ref} answers to it", hint="give the server another name"
+        )
 
 
 def _refuse_in_use(ref: Ref, servers: tuple[Resource, ...], hint: str) -> None:

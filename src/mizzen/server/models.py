@@ -53,7 +53,8 @@ async def create(request: Request) -> Response:
         faults += views.flat("the model", error).faults
     if faults:
         raise Invalid.of("the model", faults)
-    stored = await plane_of(request).store.create(admission.created(kind, draft, namespace, actor), actor.name)
+    new = admission.created(kind, draft, namespace, actor)
+    stored = await plane_of(request).store.create(new, actor.name, guard=guards.name_free(new.ref))
     return JSONResponse(views.model(stored), 201, headers={"Location": f"/model/{stored.meta.name}"})
 
 

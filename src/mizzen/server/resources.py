@@ -126,8 +126,7 @@ async def _created(plane: Plane, kind: Kind, draft: Draft, namespace: str, actor
     if kind is registration.KIND:
         return await registration.register(plane, draft, namespace, actor)
     resource = admission.created(kind, draft, namespace, actor)
-    guard = guards.not_going(resource) if kind.name == "InferenceModel" else None
-    return await plane.store.create(resource, actor.name, guard=guard)
+    return await plane.store.create(resource, actor.name, guard=guards.admits(resource))
 
 
 async def _chunks(plane: Plane, server: Resource, *, tail: int | None, follow: bool) -> AsyncGenerator[bytes, None]:

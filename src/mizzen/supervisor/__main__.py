@@ -31,6 +31,7 @@ def main() -> int:
     parser.add_argument("--daemon", action="store_true")
     parser.add_argument("--tethered", action="store_true", help="end soon unless somebody ties a tether")
     arguments = parser.parse_args()
+    os.umask(0o077)  # for all that it starts, too: what a plane keeps is private even in a data dir open to others
     # The parent of RUN_DIR as it was given: the folder itself may be a link to somewhere short.
     home = Home.of(arguments.run_dir.absolute().parent)
     home.prepare()
@@ -66,8 +67,8 @@ def _supervise(home: Home, ready: Callable[[], None], *, tethered: bool) -> int:
         return _fail(home, str(error), launch.Reason.PORT_TAKEN)
     except listeners.CannotListen as error:
         return _fail(home, str(error))
-    except (KeyError, TypeError, ValueError) as error:
-        return _fail(home, f"{home.boot} cannot be read: {error}")
+    except ValueError as error:
+        return _fail(home, str(error))
 
     async def run() -> None:
         await Supervisor(home, boot, sockets, tethered=tethered).run(ready)

@@ -1,4 +1,7 @@
-"""How to ask a supervisor: `Client` in async code, `ask` and `Tether` in blocking code. `protocol` has the words."""
+"""How to ask a supervisor: `Client` in async code, `ask` and `Tether` in blocking code. `protocol` has the words.
+
+Each connection may raise UnusableHome: a run folder that somebody else may have made is not connected to.
+"""
 
 from __future__ import annotations
 
@@ -86,6 +89,7 @@ class Wire:
 
     @classmethod
     async def connect(cls, home: Home) -> Self:
+        home.check()
         try:
             return cls(*await asyncio.open_unix_connection(str(home.socket), limit=MAX_LINE))
         except OSError as error:
@@ -154,6 +158,7 @@ class Tether:
 
 
 def _connected(home: Home, timeout: float) -> socket.socket:
+    home.check()
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(timeout)
     try:

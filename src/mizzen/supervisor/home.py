@@ -18,6 +18,14 @@ SOCKET_ROOM = 60
 """What the names of sockets add to the path of the run folder, at most."""
 
 
+class UnusableHome(Exception):
+    """The folders are not there to be used, or not safe to use; `hint` says what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """The paths of one data dir. `run` is short enough that sockets can live in it."""
@@ -33,7 +41,7 @@ class Home:
         name = f"mizzen-{os.getuid()}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
         # An existing link wins over TMPDIR, which need not be the same in every process. One with another name came
         # here with a copied or moved folder and leads to a foreign plane.
-        if link.is_symlink() and link.readlink().name == name:
+        if link.is_symlink() and link.readlink().name == name and link.readlink().is_absolute():
             return cls(root, link.readlink())
         if _fits(link):
             return cls(root, link)
@@ -41,17 +49,39 @@ class Home:
         return cls(root, short if _fits(short) else Path("/tmp") / name)  # noqa: S108  its owner and mode are checked
 
     def prepare(self) -> None:
-        """Makes the folders. The data dir and the run folder are nobody else's to read."""
-        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        link = self.data_dir / "run"
-        if link.is_symlink() and link.readlink() != self.run:
-            link.unlink()
-        self.run.mkdir(mode=0o700, exist_ok=True)
-        _check_private(self.run)
-        if self.run != link and not link.is_symlink():
-            link.symlink_to(self.run)
-        for folder in (self.processes, self.sockets, self.logs):
-            folder.mkdir(mode=0o700, exist_ok=True)
+        """Makes the folders. The data dir and the run folder are nobody else's to read. Raises UnusableHome."""
+        try:
+            self._make()
+        except OSError as error:
+            raise UnusableHome(
+                f"{self.data_dir} cannot be used as data dir: {error.strerror}: {error.filename}",
+                "name a folder that you can write to with --data-dir or MIZZEN_DATA_DIR",
+            ) from error
+
+    def check(self) -> None:
+        """Call it before anything in the run folder is read or connected to. Raises UnusableHome; absent is fine.
+
+        Below a shared temporary directory, whose clean-up may have removed ours, anybody can have put it there. What it
+        says is followed: the admin's token is sent to the ports it names.
+        """
+        try:
+            found = self.run.lstat()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UnusableHome(
+                f"{self.run} cannot be read: {error.strerror}", "is this your data dir? --data-dir names another"
+            ) from error
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            fault = "is not a folder of this user"
+        elif found.st_mode & 0o777 != 0o700:
+            fault = f"is open to others (mode {found.st_mode & 0o777:o}, not 700)"
+        else:
+            return
+        inside = self.run.parent == self.data_dir
+        raise UnusableHome(
+            f"{self.run} {fault}", "remove it" if inside else "remove it, or set TMPDIR to another folder"
+        )
 
     @property
     def lock(self) -> Path:
@@ -96,6 +126,18 @@ class Home:
     def ports(self) -> Path:
         return self.data_dir / "ports.json"
 
+    def _make(self) -> None:
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        link = self.data_dir / "run"
+        if link.is_symlink() and link.readlink() != self.run:
+            link.unlink()
+        self.run.mkdir(mode=0o700, exist_ok=True)
+        self.check()
+        if self.run != link and not link.is_symlink():
+            link.symlink_to(self.run)
+        for folder in (self.processes, self.sockets, self.logs):
+            folder.mkdir(mode=0o700, exist_ok=True)
+
 
 def write_json(path: Path, value: Any) -> None:
     """Replaces the file whole, readable by the owner only: whoever reads it sees the old or the new one."""
@@ -106,21 +148,13 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The content, or None when the file is absent or, after a power loss, not JSON."""
+    """The object in it, or None when the file is absent or, after a power loss, holds none."""
     try:
-        return json.loads(path.read_bytes())
+        found = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
+    return found if isinstance(found, dict) else None
 
 
 def _fits(run: Path) -> bool:
     return len(os.fsencode(run)) + SOCKET_ROOM <= SOCKET_LIMIT
-
-
-def _check_private(folder: Path) -> None:
-    """A folder below a shared temporary directory may have been put there by somebody else."""
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise PermissionError(f"{folder} is not a folder of this user; remove it or set TMPDIR")
-    if stat.S_IMODE(found.st_mode) != 0o700:
-        folder.chmod(0o700)

@@ -77,11 +77,11 @@ def launch(home: Home, *, python: str, listeners: Mapping[str, int] | None = Non
 
 
 def alive(home: Home) -> dict[str, Any] | None:
-    """What `supervisor.json` says, if the supervisor it speaks of lives; None when none is up."""
-    info: dict[str, Any] | None = read_json(home.info)
-    if info is None or procfs.start_of(info["pid"]) != info["start"]:
-        return None
-    return info
+    """What `supervisor.json` says, if the supervisor it speaks of lives; None when none is up. Raises UnusableHome."""
+    home.check()
+    info: dict[str, Any] = read_json(home.info) or {}
+    start = info.get("start")
+    return info if start and procfs.start_of(info.get("pid", 0)) == start else None
 
 
 def alive_or_revived(home: Home) -> dict[str, Any] | None:

@@ -151,10 +151,13 @@ class Boot:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """An absent file is an empty Boot."""
+        """An absent file is an empty Boot. Raises ValueError with what is wrong."""
         data = read_json(path) or {}
-        return cls(
-            listeners=tuple(Listener(**listener) for listener in data.get("listeners", ())),
-            processes=tuple(ProcessSpec.from_json(process) for process in data.get("processes", ())),
-            stop_timeout=data.get("stop_timeout", 1.0),
-        )
+        try:
+            return cls(
+                listeners=tuple(Listener(**listener) for listener in data.get("listeners", ())),
+                processes=tuple(ProcessSpec.from_json(process) for process in data.get("processes", ())),
+                stop_timeout=float(data.get("stop_timeout", 1.0)),
+            )
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} cannot be read: {error}") from error

@@ -82,7 +82,11 @@ def end_survivors(home: Home) -> list[str]:
         if not held:
             raise SupervisorAlive(f"a supervisor of {home.data_dir} is running")
         home.info.unlink(missing_ok=True)
-        found = end(lambda: _all_of(home), Boot.read(home.boot).stop_timeout)
+        try:
+            grace = Boot.read(home.boot).stop_timeout
+        except ValueError:  # the end must be possible in any case
+            grace = Boot().stop_timeout
+        found = end(lambda: _all_of(home), grace)
         clear(home)
     return [f"{survivor.key} (pid {survivor.pid})" for survivor in found if survivor.leader]
 

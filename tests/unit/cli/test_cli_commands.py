@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 import yaml
 
+from mizzen.cli import output
 from mizzen.cli.main import main
+from mizzen.kinds.meta import Ref
 from tests.support.answers import Answers, answering
 from tests.unit.server import harness
 from tests.unit.server.harness import TOKEN, Harness
@@ -145,11 +148,11 @@ def test_deploy_without_waiting_and_the_way_back(plane: Plane) -> None:
     assert told == {
         "model": "iris", "version": "2", "server": "iris-2", "url": f"{plane.inference.url}/v2/models/iris",
     }  # fmt: skip
-    failed(plane("promote", "iris", "1", check=False), "is ready")
+    failed(plane("promote", "iris", "1", check=False), "is ready", "serve it first: 'mizzen serve iris 1'")
     plane.control.make_ready("iris-1", "1")
     assert plane("promote", "iris", "1").stdout == "version 1 of iris is current\n"
     actions = [line.split()[2:] for line in plane("history", "iris").stdout.splitlines()[1:]]
-    assert ["promoted", "Model/iris"] in actions
+    assert ["promoted", "Model/iris", "1"] in actions
     assert plane("delete", "inferencemodel", "iris-2").stdout == "inferencemodel/iris-2 deleted\n"
 
 
@@ -182,3 +185,52 @@ def test_what_nobody_expected_is_no_traceback(plane: Plane) -> None:
     strange: Any = {"outputs": 7}
     plane.inference.give["POST", "/v2/models/iris/infer"] = (200, strange)
     failed(plane("predict", "iris", "--data", "[1]", check=False), "TypeError", "MIZZEN_DEBUG=1")
+
+
+def test_a_version_is_served_again(plane: Plane) -> None:
+    plane.control.file("model.joblib")
+    plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
+    done = plane("serve", "iris", "1", "--replicas", "2", "--no-wait")
+    assert done.stdout == "iris version 1 is starting as iris-1-2\n"
+    assert yaml.safe_load(plane("get", "im", "iris-1-2", "-o", "yaml").stdout)["spec"]["replicas"] == 2
+    failed(plane("serve", "iris", "7", check=False), "iris.7")
+
+
+def test_a_served_model_is_deleted_with_its_servers_only_when_asked(plane: Plane) -> None:
+    plane.control.file("model.joblib")
+    plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
+    failed(plane("delete", "model", "iris", check=False), "is in use", "--cascade")
+    assert plane("delete", "model", "iris", "--cascade").stdout == "model/iris deleted\n"
+    assert plane.control.run(plane.control.store.get(Ref("InferenceModel", "iris-1"))).deleting
+    wrong = plane("delete", "im", "iris-1", "--cascade", check=False)
+    assert (wrong.returncode, "is for a model" in wrong.stderr) == (2, True)
+
+
+def test_an_entrypoint_says_what_to_load_of_a_folder_or_file(plane: Plane) -> None:
+    plane.control.file("code/scorer.py", "def predict(inputs):\n    return 1\n")
+    failed(plane("deploy", "code", "--name", "scorer", check=False), "entrypoint")
+    for number, what in enumerate(("code", "code/scorer.py"), start=1):
+        plane("deploy", what, "--name", "scorer", "--entrypoint", "scorer:predict", "--no-wait")
+        version = yaml.safe_load(plane("get", "mv", f"scorer.{number}", "-o", "yaml").stdout)
+        assert (version["spec"]["framework"], version["spec"]["entrypoint"]) == ("python", "scorer:predict")
+
+
+def test_an_interrupted_deploy_tells_what_goes_on(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    plane.control.file("model.joblib")
+    note = output.note
+
+    def interrupted(text: str) -> None:
+        note(text)
+        if "starting" in text and "interrupted" not in text:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(output, "note", interrupted)
+    done = plane("deploy", "model.joblib", "--name", "iris", check=False)
+    assert done.returncode == 130
+    left = "version 1 of iris is registered and starting as iris-1; when it is ready, make it current with "
+    left += "'mizzen promote iris 1', or end it with 'mizzen undeploy iris --version 1'"
+    assert f"interrupted: {left}\n" in done.stderr
+    monkeypatch.undo()
+    late = plane("deploy", "model.joblib", "--name", "iris", "--timeout", "0.1", check=False)
+    assert late.returncode == 1
+    assert "hint: version 2 of iris is registered and starting as iris-2; when" in late.stderr

@@ -3,11 +3,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer.testing
 
-from mizzen.cli.main import app
+from mizzen.cli.app import app
 
 COMMANDS = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
 HEAVY = {"pydantic", "numpy", "httpx2", "rich", "yaml", "asyncio", "sklearn"}
@@ -28,7 +29,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_the_commands_of_the_public_surface_are_there() -> None:
     assert set(COMMANDS) == {
-        "up", "down", "status", "deploy", "undeploy", "promote", "predict", "get", "delete", "logs", "history",
+        "up", "down", "status", "deploy", "serve", "undeploy", "promote", "predict", "get", "delete", "logs", "history",
     }  # fmt: skip
 
 
@@ -56,6 +57,9 @@ def test_it_runs_as_a_module_and_tells_its_version() -> None:
         (("get", "models", "-o", "xml"), "xml"),
         (("up", "--port", "many"), "--port"),
         (("logs", "x", "--tail", "-1"), "--tail"),
+        (("status", "--data-dir", ""), "the name is empty"),
+        (("deploy", "x", "--name", "x", "--timeout", "0"), "must be more than 0"),
+        (("deploy", "x", "--name", "x", "--timeout", "nan"), "must be more than 0"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(words: tuple[str, ...], says: str) -> None:
@@ -66,3 +70,14 @@ def test_wrong_usage_is_exit_code_2(words: tuple[str, ...], says: str) -> None:
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_result_that_nobody_reads_is_no_failure(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "mizzen.cli.main", "down", "--data-dir", str(tmp_path / "none")]
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.cli import live, output, stats, tail, welcome
+from mizzen.cli import live, output, stats, tail, viewer, welcome
 from mizzen.sdk.locate import Place
 
 BEFORE = """\
@@ -48,6 +48,15 @@ def test_the_sentence_of_the_live_line() -> None:
     assert live.sentence(1, 12.4, 0.0015) == "1 model ready · 12 requests/s · p50 1.5 ms"
     assert live.sentence(0, 0.0, None) == "0 models ready · 0 requests/s · p50 -"
     assert [live.duration(seconds) for seconds in (5, 65, 3720)] == ["5 s", "1 min 5 s", "1 h 2 min"]
+
+
+def test_last_words_are_message_and_hint(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert viewer.last_words(log) == ("", "")
+    log.write_text("Traceback\n  line\nValueError: no\n\n")
+    assert viewer.last_words(log) == ("ValueError: no", "")
+    log.write_text("INFO begins\nerror: others can read it\nhint: chmod 600 it\n")
+    assert viewer.last_words(log) == ("others can read it", "chmod 600 it")
 
 
 def test_age_in_the_largest_unit() -> None:

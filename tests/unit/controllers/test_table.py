@@ -97,6 +97,31 @@ def test_what_says_nothing_new_is_not_written(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("content", [None, b"", b"{"])
+def test_a_file_that_somebody_broke_is_written_again(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "table.json"
+
+    def break_it() -> None:
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(content)
+
+    async def main() -> None:
+        async with opened(tmp_path) as store:
+            await put(store, inference_model("a", serving="1"))
+            async with running(TablePublisher(store, path)):
+                await eventually(lambda: names(path) == ["a"])
+            good = path.read_bytes()
+            break_it()
+            async with running(TablePublisher(store, path, look_every=0.01)):
+                await eventually(lambda: path.exists() and path.read_bytes() == good)
+                break_it()
+                await eventually(lambda: path.exists() and path.read_bytes() == good)
+
+    asyncio.run(main())
+
+
 class TroubledStore(MemoryStore):
     """Fails when it is told to, and moves between two reads."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import msgspec
 import pytest
 
 import mizzen
-from tests.unit.gateway.harness import Gateway, Runtime, body_of, publish, request, table_of
+from mizzen.graph.plan import Table
+from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, body_of, publish, request, table_of, until
 
 HELLO: dict[str, Any] = {
     "framework": "sklearn",
@@ -71,13 +73,46 @@ def test_metadata_comes_from_the_replica(
 
 def test_a_model_without_replicas_is_not_ready(start_gateway: Callable[..., Gateway], folder: Path) -> None:
     publish(folder / "table.json", table_of(f"unix:{folder}/none.sock"))
-    gateway = start_gateway()
+    gateway = start_gateway(replace(LIMITS, hold_seconds=0.1))
     for path in ("/v2/models/m/ready", "/v2/models/m"):
         answer = gateway.ask("GET", path)
         assert answer.status == 503
         assert answer.headers["retry-after"] == "1"
         assert answer.error == "no replica of 'm' version 1 is ready"
     assert gateway.ask("GET", "/v2/models").json["models"] == [{"name": "m", "version": "1", "ready": False}]
+
+
+@pytest.mark.parametrize("path", ["/v2/models/m", "/v2/models/m/versions/1"])
+def test_metadata_waits_for_the_first_replica_as_infer_does(
+    start_runtime: Callable[..., Runtime], start_gateway: Callable[..., Gateway], folder: Path, path: str
+) -> None:
+    runtime = start_runtime(hello=HELLO)
+    runtime.down()
+    publish(folder / "table.json", table_of(runtime.address))
+    gateway = start_gateway()
+    with gateway.client() as client:
+        client.send(request("GET", path) + request("GET", "/healthz"))
+        assert gateway.ask("GET", "/v2/models/m/ready").status == 503
+        assert gateway.ask("PUT", path).status == 405
+        with gateway.client() as leaving:
+            leaving.send(request("GET", path))
+        runtime.up()
+        assert client.answer().json["inputs"] == HELLO["inputs"]
+        assert client.answer().json == {"status": "ok"}
+
+
+def test_metadata_waits_no_more_when_nothing_is_expected(start_gateway: Callable[..., Gateway], folder: Path) -> None:
+    publish(folder / "table.json", table_of(f"unix:{folder}/none.sock"))
+    gateway = start_gateway()
+    with gateway.client() as scaled, gateway.client() as removed:
+        scaled.send(request("GET", "/v2/models/m"))
+        publish(folder / "table.json", table_of(serial=2))
+        assert scaled.answer().status == 503
+        publish(folder / "table.json", table_of(f"unix:{folder}/none.sock", serial=3, version="2"))
+        until(lambda: gateway.ask("GET", "/v2/models").json["models"][0]["version"] == "2")
+        removed.send(request("GET", "/v2/models/m"))
+        publish(folder / "table.json", Table(serial=4))
+        assert removed.answer().status == 404
 
 
 @pytest.mark.parametrize(

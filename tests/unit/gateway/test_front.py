@@ -201,6 +201,16 @@ def test_a_head_too_long_is_refused(gateway: Gateway) -> None:
         assert "65536" in answer.error
 
 
+def test_requests_before_a_head_do_not_count_as_its_length(gateway: Gateway) -> None:
+    """However the bytes are cut, which is not in our hands: so several times."""
+    one = infer_request([1.0] * 2000)
+    with gateway.client() as client:
+        for _ in range(10):
+            client.send(one * 20 + one[:30])
+            client.send(one[30:])
+            assert [client.answer().status for _ in range(21)] == [200] * 21
+
+
 @pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00", b"BREW / HTTP/1.1\r\n\r\n", b"GET /a\xff HTTP/1.1\r\n"])
 def test_what_is_not_http_is_400(gateway: Gateway, garbage: bytes) -> None:
     with gateway.client() as client:

@@ -15,14 +15,22 @@ from mizzen.graph.plan import Plan, Route, Server, Table
 from tests.unit.gateway.harness import Gateway, Runtime, body_of, infer_request, publish, request, table_of, until
 
 
-def test_no_table_means_no_models(start_gateway: Callable[..., Gateway], runtime: Runtime, folder: Path) -> None:
+@pytest.mark.parametrize("content", [None, b"", b"{"])
+def test_before_the_first_good_table_no_name_is_known_to_be_missing(
+    start_gateway: Callable[..., Gateway], runtime: Runtime, folder: Path, content: bytes | None
+) -> None:
+    if content is not None:
+        (folder / "table.json").write_bytes(content)
     gateway = start_gateway()
     until(lambda: gateway.ask("GET", "/healthz").status == 200)
     assert gateway.ask("GET", "/v2/models").json == {"models": []}
-    assert gateway.infer([1.0]).status == 404
+    for answer in (gateway.infer([1.0]), gateway.ask("GET", "/v2/models/m"), gateway.ask("GET", "/v2/models/m/ready")):
+        assert (answer.status, answer.error) == (503, "the table cannot be read yet")
+        assert answer.headers["retry-after"] == "1"
     publish(folder / "table.json", table_of(runtime.address))
     gateway.wait_ready()
     assert gateway.infer([1.0]).sums == [1.0]
+    assert gateway.infer([1.0], name="n").status == 404
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b'{"format": 99}', b'{"routes": 5}'])

@@ -103,7 +103,7 @@ def test_a_new_gateway_waits_for_its_first_replica(
     runtime.down()
     publish(folder / "table.json", table_of(runtime.address))
     gateway = start_gateway()
-    until(lambda: gateway.ask("GET", "/v2/models/m").status == 503)
+    until(lambda: gateway.ask("GET", "/v2/models/m/ready").status == 503)
     with gateway.client() as client:
         client.send(infer_request([1.0]))
         until(lambda: _queued(gateway) == 1)

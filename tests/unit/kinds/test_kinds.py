@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mizzen.errors import Fault, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Condition, Meta, OwnerReference, Resource, format_time, merge_conditions, parse_time
-from mizzen.kinds.model import ModelStatus, normal_version
+from mizzen.kinds.model import ModelStatus, ModelVersionSpec, normal_version
 from mizzen.kinds.serving import InferenceModelSpec
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
@@ -102,3 +102,24 @@ def test_transition_time_moves_only_with_the_status() -> None:
     assert same[0].last_transition_time == first[0].last_transition_time
     assert (same[0].reason, same[0].observed_generation) == ("CrashLoop", 2)
     assert moved[0].last_transition_time == format_time(NOW + timedelta(seconds=9))
+
+
+DIGEST = "sha256:" + 64 * "0"
+
+
+def _version_of(*paths: str) -> dict[str, object]:
+    artifacts = [{"path": path, "digest": DIGEST, "size": 1} for path in paths]
+    return {"modelName": "iris", "version": "1", "framework": "sklearn", "artifacts": artifacts}
+
+
+@pytest.mark.parametrize(
+    "path", ["../../x", "a/../x", "/etc/x", ".", "./x", "a//x", "a/", "", "a\0b", "x" * 256, "a/" + "é" * 128, "\ud800"]
+)
+def test_a_file_of_a_version_stays_in_its_folder(path: str) -> None:
+    assert [fault.path for fault in ModelVersionSpec.strict(_version_of("fine", path))] == ["spec.artifacts[1].path"]
+
+
+def test_files_of_a_version_stand_beside_each_other() -> None:
+    assert ModelVersionSpec.strict(_version_of("a/b", "a/c", "..d", "x" * 255)) == ()
+    for paths in (("a", "a"), ("a", "a/b")):
+        assert [fault.path for fault in ModelVersionSpec.strict(_version_of(*paths))] == ["spec.artifacts"]

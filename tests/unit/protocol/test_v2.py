@@ -69,6 +69,7 @@ def test_unknown_fields_are_not_our_business() -> None:
         (encoded(TENSOR, outputs={}), "outputs: expected a list of objects with a name"),
         (encoded(TENSOR, outputs=["y"]), "outputs[0]: expected an object with a name"),
         (encoded(TENSOR, outputs=[{}]), "outputs[0].name: is missing"),
+        (encoded(TENSOR, outputs=[{"name": name} for name in "yzy"]), "outputs[2].name: 'y' is there twice"),
         (encoded(TENSOR, parameters=7), "parameters: expected an object"),
         (b'{"inputs": [{"data": ' + b"[" * 100_000, "the body is nested too deeply"),
         (b'{"parameters": ' + b'{"a":' * 100_000, "the body is nested too deeply"),

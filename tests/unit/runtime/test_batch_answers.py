@@ -16,6 +16,7 @@ from mizzen.protocol import frames
 from mizzen.protocol.tensors import DATATYPES, Array
 from mizzen.runtime import batches
 from mizzen.runtime.signature import TensorSpec
+from mizzen.runtime.watchdog import Running
 
 POISON = 666
 
@@ -118,6 +119,30 @@ def test_whatever_a_model_raises_fails_its_own_request_only(raised: BaseExceptio
     answers = batches.answer(Echo(batch=batch, raises=raised), [request([1], "[1]"), request([1], f"[{POISON}]")])
     assert sums(answers) == [[1.0], frames.MODEL_FAILED]
     assert message(answers, 1) == told
+
+
+def test_an_output_asked_for_twice_is_refused_before_the_model_is_called() -> None:
+    model = Echo()
+    asked = [request([1], "[1]", outputs=names) for names in (["sum"] * 9, ["sum", "rows", "sum"], ["rows", "sum"])]
+    answers = batches.answer(model, asked)
+    assert sums(answers) == [frames.BAD_INPUT, frames.BAD_INPUT, [1.0]]
+    assert message(answers) == "an output is asked for twice"
+    assert model.calls == [1]
+
+
+def test_the_present_call_is_known_while_it_runs() -> None:
+    running, seen = Running(), list[float | None]()
+
+    class Looking(Echo):
+        def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
+            seen.append(running.since)
+            return super().call(inputs, outputs)
+
+    ticks = iter(range(100))
+    asked = [request([1], "[1]"), request([1], f"[{POISON}]")]
+    batches.answer(Looking(batch=False), asked, clock=lambda: float(next(ticks)), running=running)
+    assert seen == [0.0, 2.0]
+    assert running.since is None
 
 
 BAD_TEXTS = (

@@ -119,6 +119,7 @@ def test_a_model_that_cannot_be_served_leaves_only_its_version(
     controllers.join()
     assert conditions[0].reason in caught.value.message
     assert "iris version 1" in caught.value.hint
+    assert "mizzen serve iris 1" in caught.value.hint
     assert control.run(control.store.get(Ref("InferenceModel", "iris-1"))).deleting
     control.run(control.store.get(Ref("ModelVersion", "iris.1")))
 

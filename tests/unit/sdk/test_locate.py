@@ -60,6 +60,24 @@ def test_the_word_of_a_dead_supervisor_is_not_taken(plane: Supervised) -> None:
     assert plane.home.info.exists()
 
 
+def test_a_run_folder_open_to_others_is_not_believed(plane: Supervised) -> None:
+    plane.home.run.chmod(0o777)
+    try:
+        with pytest.raises(Forbidden, match="open to others") as caught:
+            locate.in_data_dir(plane.home.data_dir)
+        assert caught.value.hint.startswith("remove it")
+    finally:
+        plane.home.run.chmod(0o700)
+
+
+def test_a_supervisor_without_a_plane_is_said(tmp_path: Path) -> None:
+    with supervised(tmp_path / "data") as running:
+        running.start()
+        with pytest.raises(Unavailable, match="no plane") as caught:
+            locate.in_data_dir(tmp_path / "data")
+        assert "mizzen down" in caught.value.hint
+
+
 def test_a_revived_supervisor_is_waited_for(tmp_path: Path) -> None:
     with supervised(tmp_path / "data") as running:
         running.start(running.keeper("gateway-0", delay=0.3), listeners=LISTENERS)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mizzen.access.policy import Actor
 from mizzen.errors import BadRequest, Invalid
 from mizzen.kinds import catalog
+from mizzen.kinds.meta import API_VERSION
 from mizzen.server import admission
 from mizzen.server.bodies import RESOURCE_LIMIT, parse
 from mizzen.server.fields import suggestion, unknown_in
@@ -230,3 +231,14 @@ def test_suggestions_heed_the_ratio() -> None:
     assert suggestion("repliacs", ("replicas", "version")) == "did you mean 'replicas'?"
     assert suggestion("REPLICAS", ("replicas",)) == "did you mean 'replicas'?"
     assert suggestion("zzz", ("replicas", "version")) == "valid are replicas, version"
+
+
+def test_labels_and_annotations_have_a_measure() -> None:
+    kind = catalog.BY_NAME["Model"]
+    body = {"apiVersion": API_VERSION, "kind": "Model", "spec": {}}
+    fits = {"name": "m", "labels": {f"l{n}": "" for n in range(64)}, "annotations": {"a": "x" * (256 * 1024 - 1)}}
+    admission.decode(kind, body | {"metadata": fits}, namespace="default")
+    over = {"name": "m", "labels": {f"l{n}": "" for n in range(65)}, "annotations": {"a": "x" * 256 * 1024}}
+    with pytest.raises(Invalid) as caught:
+        admission.decode(kind, body | {"metadata": over}, namespace="default")
+    assert [fault.path for fault in caught.value.faults] == ["metadata.labels", "metadata.annotations"]

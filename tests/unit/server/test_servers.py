@@ -119,3 +119,20 @@ def test_long_names_of_different_versions_differ() -> None:
     one, two = (next(server_names("m" * 60, version)) for version in ("release-1", "release-2"))
     assert one != two
     assert next(server_names("iris", "1.0.2")) == "iris-1-0-2"
+
+
+def test_a_name_answers_for_one_model_or_one_server(plane: Harness, iris: httpx2.Client) -> None:
+    assert iris.post("/model/iris/serve/1").json()["id"] == "iris-1"
+    manifest = {"apiVersion": "mizzen.dev/v1alpha1", "metadata": {"name": "iris-1"}, "kind": "Model", "spec": {}}
+    for answer in (iris.post("/model", json={"name": "iris-1"}), iris.post(f"{HERE}/models", json=manifest)):
+        assert (answer.status_code, answer.json()["reason"]) == (409, "Conflict")
+        assert "'iris-1' is taken: InferenceModel/iris-1 serves version 1 of Model/iris" in answer.json()["message"]
+    assert iris.get(f"{HERE}/models/iris-1").status_code == 404
+
+    spec = {"modelName": "iris", "targetVersion": "1"}
+    manifest |= {"kind": "InferenceModel", "metadata": {"name": "iris"}, "spec": spec}
+    answer = iris.post(f"{HERE}/inferencemodels", json=manifest)
+    assert (answer.status_code, answer.json()["reason"]) == (409, "AlreadyExists")
+    assert "'iris' is taken: Model/iris answers to it" in answer.json()["message"]
+    iris.post("/model", json={"name": "iris-1-2"})
+    assert iris.post("/model/iris/serve/1").json()["id"] == "iris-1-3"

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from mizzen.supervisor.home import SOCKET_LIMIT, SOCKET_ROOM, Home
+from mizzen.supervisor import client, launch, procfs
+from mizzen.supervisor.home import SOCKET_LIMIT, SOCKET_ROOM, Home, UnusableHome, write_json
 from tests.support.supervised import supervised
 
 
@@ -68,12 +70,70 @@ def test_a_run_folder_that_is_a_link_to_elsewhere_is_refused(tmp_path: Path) -> 
     home = Home.of(tmp_path / ("long" * 30))
     try:
         home.run.symlink_to(tmp_path)
-        with pytest.raises(PermissionError):
+        with pytest.raises(UnusableHome, match="not a folder of this user"):
             home.prepare()
     finally:
         home.run.unlink()
 
 
+@pytest.mark.parametrize("fault", ["owner", "mode", "link"])
+def test_nobody_follows_a_run_folder_that_others_may_have_made(tmp_path: Path, fault: str) -> None:
+    if fault == "owner" and os.getuid() != 0:
+        pytest.skip("only root can give folders away")
+    home = Home.of(tmp_path / ("long" * 30))
+    try:
+        home.prepare()
+        write_json(home.info, {"pid": os.getpid(), "start": procfs.start_of(os.getpid()), "listeners": {}})
+        assert launch.alive(home) is not None, "it is believed as long as the folder is ours"
+        if fault == "owner":
+            os.chown(home.run, 65534, 65534)
+        elif fault == "mode":
+            home.run.chmod(0o755)
+        else:
+            home.run.rename(tmp_path / "theirs")
+            home.run.symlink_to(tmp_path / "theirs")
+        for reader in (
+            lambda: launch.alive(home),
+            lambda: client.ask(home, "info"),
+            lambda: client.Tether(home),
+            lambda: asyncio.run(client.Client.connect(home)),
+            home.prepare,
+        ):
+            with pytest.raises(UnusableHome) as caught:
+                reader()
+            assert "TMPDIR" in caught.value.hint
+    finally:
+        _remove(home)
+
+
+def test_a_link_in_place_of_the_run_folder_is_not_followed(tmp_path: Path) -> None:
+    home = Home(tmp_path, tmp_path / "run")
+    (tmp_path / "theirs").mkdir(mode=0o700)
+    home.run.symlink_to(tmp_path / "theirs")
+    with pytest.raises(UnusableHome):
+        launch.alive(home)
+
+
+def test_a_file_is_no_data_dir(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    home = Home.of(tmp_path / "file")
+    with pytest.raises(UnusableHome, match="cannot be used as data dir"):
+        home.prepare()
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "{", '{"pid": 1}'])
+def test_a_damaged_note_is_no_supervisor(tmp_path: Path, text: str) -> None:
+    home = Home.of(tmp_path / "d")
+    home.prepare()
+    home.info.write_text(text)
+    try:
+        assert launch.alive(home) is None
+    finally:
+        _remove(home)
+
+
 def _remove(home: Home) -> None:
-    if home.run.exists():
+    if home.run.is_symlink():
+        home.run.unlink()
+    elif home.run.exists():
         shutil.rmtree(home.run)

@@ -1,0 +1,44 @@
+"""The command `mizzen` and its subcommands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from mizzen import __version__
+from mizzen.cli import deploy, inspect, output, up
+
+app = typer.Typer(
+    name="mizzen",
+    help="Take a machine-learning model from code to production traffic.\n\n\b\nExample:\n"
+    "  mizzen up --demo\n  mizzen deploy model.joblib --name iris\n  mizzen predict iris --data '[[5.1,3.5,1.4,0.2]]'",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_COMMANDS: tuple[Callable[..., None], ...] = (
+    up.up, up.down, up.status,
+    deploy.deploy, deploy.serve, deploy.undeploy, deploy.promote, deploy.predict,
+    inspect.get, inspect.delete, inspect.logs, inspect.history,
+)  # fmt: skip
+for _command in _COMMANDS:
+    app.command()(_command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        output.say(f"mizzen {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options of the command itself."""
