@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from mizzen.errors import Fault, NotFound
-from mizzen.kinds.meta import CHILDREN_FINALIZER, ENGINE_FINALIZER, Resource, Spec, Status, name_fault
+from mizzen.kinds.access import RoleBindingSpec, RoleBindingStatus
+from mizzen.kinds.application import ApplicationSpec, ApplicationStatus
+from mizzen.kinds.findings import Context, Finding, Findings, examine, suggestion
+from mizzen.kinds.graph import MLGraphSpec, MLGraphStatus
+from mizzen.kinds.initializer import InitializerSpec, InitializerStatus
+from mizzen.kinds.meta import (
+    CHILDREN_FINALIZER,
+    ENGINE_FINALIZER,
+    Condition,
+    Resource,
+    Spec,
+    Status,
+    name_fault,
+)
 from mizzen.kinds.model import (
     ModelSpec,
     ModelStatus,
@@ -17,8 +29,15 @@ from mizzen.kinds.model import (
     normal_version,
     version_object_name,
 )
+from mizzen.kinds.monitor import MonitorSpec, MonitorStatus
+from mizzen.kinds.node import NodeSpec, NodeStatus
+from mizzen.kinds.revision import RevisionSpec, RevisionStatus
+from mizzen.kinds.rollout import RolloutSpec, RolloutStatus
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
+from mizzen.kinds.training import TrainingJobSpec, TrainingJobStatus
 from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
+
+NOTHING_KNOWN = Context()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +61,26 @@ class Kind:
     fixed: frozenset[str] = frozenset()
     """Fields of the spec that never change after creation."""
     name_faults: Callable[[str, Mapping[str, Any]], tuple[Fault, ...]] | None = None
+    other_names: tuple[str, ...] = ()
+    """Names of the kind in files that are read as this one."""
+    indexed: tuple[str, ...] = ()
+    """Paths of text fields that field selectors may name, beside metadata.name and metadata.namespace."""
+    model: str = ""
+    """Path of the field that says which model an object belongs to; `metadata.name` for the model itself."""
+    virtual: bool = False
+    """The store makes these from its history; nobody writes them, and they have no controller."""
 
     @property
     def singular(self) -> str:
         return self.name.lower()
 
-    def faults(self, name: str, spec: Mapping[str, Any]) -> tuple[Fault, ...]:
-        """All that is wrong with an object a user sent, as far as the object alone can tell."""
+    def examine(
+        self, name: str, spec: Mapping[str, Any], context: Context = NOTHING_KNOWN, *, strict: bool = True
+    ) -> Findings:
+        """All that is wrong or odd with an object, as far as the object alone can tell. `strict`: a user sent it."""
         check = self.name_faults or _label_faults
-        return check(name, spec) + self.spec.strict(spec)
+        meant = self.spec.meant(spec, context.annotations)
+        return Findings.of((*check(name, meant), *examine(self.spec, meant, "spec", context, strict=strict)))
 
 
 def _label_faults(name: str, _spec: Mapping[str, Any]) -> tuple[Fault, ...]:
@@ -70,23 +100,70 @@ def _all_fields(spec: type[Spec]) -> frozenset[str]:
     return frozenset(field.alias or name for name, field in spec.model_fields.items())
 
 
+OF_A_MODEL = ("spec.modelName",)
+
 KINDS: tuple[Kind, ...] = (
     Kind(
         "Model", "models", "mz", ModelSpec, ModelStatus,
         (Column("CURRENT", "status.current.version"), Column("HIGHEST", "status.highestVersion"),
          Column("BY", "status.current.actor")),
+        indexed=("spec.aliasOf",), model="metadata.name",
     ),
     Kind(
         "ModelVersion", "modelversions", "mv", ModelVersionSpec, ModelVersionStatus,
         (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"), Column("FRAMEWORK", "spec.framework"),
          Column("SERVABLE", "condition:Servable")),
-        fixed=_all_fields(ModelVersionSpec), name_faults=_version_name_faults,
+        fixed=_all_fields(ModelVersionSpec), name_faults=_version_name_faults, indexed=OF_A_MODEL,
+        model="spec.modelName",
+    ),
+    Kind(
+        "TrainingJob", "trainingjobs", "tj", TrainingJobSpec, TrainingJobStatus,
+        (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"),
+         Column("ACCEPTED", "condition:Accepted")),
+        other_names=("TrainingModel",), indexed=OF_A_MODEL, model="spec.modelName",
     ),
     Kind(
         "InferenceModel", "inferencemodels", "im", InferenceModelSpec, InferenceModelStatus,
         (Column("MODEL", "spec.modelName"), Column("VERSION", "status.servingVersion"),
          Column("READY", "condition:Ready"), Column("REPLICAS", "status.readyReplicas"), Column("URL", "status.url")),
-        finalizers=(CHILDREN_FINALIZER,), fixed=frozenset({"modelName"}),
+        finalizers=(CHILDREN_FINALIZER,), fixed=frozenset({"modelName"}), indexed=OF_A_MODEL, model="spec.modelName",
+    ),
+    Kind(
+        "MLGraph", "mlgraphs", "mlg", MLGraphSpec, MLGraphStatus,
+        (Column("ACCEPTED", "condition:Accepted"), Column("READY", "condition:Ready"), Column("URL", "status.url")),
+    ),
+    Kind(
+        "Rollout", "rollouts", "ro", RolloutSpec, RolloutStatus,
+        (Column("TARGET", "spec.target.name"), Column("ACCEPTED", "condition:Accepted")),
+        indexed=("spec.target.name",),
+    ),
+    Kind(
+        "Monitor", "monitors", "mon", MonitorSpec, MonitorStatus,
+        (Column("MODEL", "spec.modelName"), Column("TOOL", "spec.tool"), Column("ACCEPTED", "condition:Accepted")),
+        indexed=OF_A_MODEL, model="spec.modelName",
+    ),
+    Kind(
+        "Application", "applications", "app", ApplicationSpec, ApplicationStatus,
+        (Column("PHASE", "status.phase"), Column("ACCEPTED", "condition:Accepted")),
+    ),
+    Kind(
+        "Initializer", "initializers", "init", InitializerSpec, InitializerStatus,
+        (Column("PHASE", "status.phase"), Column("ACCEPTED", "condition:Accepted")),
+    ),
+    Kind(
+        "Node", "nodes", "mznode", NodeSpec, NodeStatus,
+        (Column("LAYER", "spec.layer"), Column("ADDRESS", "spec.address"), Column("ACCEPTED", "condition:Accepted")),
+    ),
+    Kind(
+        "RoleBinding", "rolebindings", "mzrb", RoleBindingSpec, RoleBindingStatus,
+        (Column("SUBJECTS", "spec.subjects"), Column("VERBS", "spec.verbs"), Column("MODEL", "spec.target.model"),
+         Column("ALIAS", "spec.target.alias"), Column("ACCEPTED", "condition:Accepted")),
+    ),
+    Kind(
+        "Revision", "revisions", "rev", RevisionSpec, RevisionStatus,
+        (Column("KIND", "spec.kind"), Column("OBJECT", "spec.name"), Column("NUMBER", "spec.number"),
+         Column("ACTION", "spec.action"), Column("ACTOR", "spec.actor")),
+        internal=True, virtual=True, indexed=("spec.kind", "spec.name", "spec.model"), model="spec.model",
     ),
     Kind(
         "Workload", "workloads", "wl", WorkloadSpec, WorkloadStatus,
@@ -96,18 +173,53 @@ KINDS: tuple[Kind, ...] = (
 )  # fmt: skip
 
 BY_NAME: dict[str, Kind] = {kind.name: kind for kind in KINDS}
+BY_PLURAL: dict[str, Kind] = {kind.plural: kind for kind in KINDS}
 
 
 def find(word: str) -> Kind:
     """A kind by any of its names, in any case: Model, model, models, mz."""
-    names = {name: kind for kind in KINDS for name in (kind.singular, kind.plural, kind.short)}
+    names = {
+        name.lower(): kind
+        for kind in KINDS
+        for name in (kind.singular, kind.plural, kind.short, f"{kind.plural}.mizzen.dev", *kind.other_names)
+    }
     kind = names.get(word.lower())
     if kind is None:
-        close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.75)
-        hint = f"did you mean '{close[0]}'?" if close else "kinds are " + ", ".join(kind.name for kind in KINDS)
-        raise NotFound(f"no kind '{word}'", hint=hint)
+        known = [kind.singular for kind in KINDS]
+        raise NotFound(f"no kind '{word}'", hint=suggestion(word, known, "kinds"))
     return kind
 
 
 def of(resource: Resource) -> Kind:
     return BY_NAME[resource.kind]
+
+
+def field(resource: Resource, path: str) -> str | None:
+    """The text at a path of `Kind.indexed` or `Kind.model`; None when there is none."""
+    if path == "metadata.name":
+        return resource.meta.name
+    top, *steps = path.split(".")
+    value: Any = resource.spec if top == "spec" else resource.status
+    for step in steps:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str) else None
+
+
+def model_of(resource: Resource) -> str | None:
+    """The name of the model an object belongs to, if it does."""
+    path = of(resource).model
+    return field(resource, path) if path else None
+
+
+def accepted(resource: Resource, context: Context) -> tuple[Condition, Findings]:
+    """`Accepted`: can this spec be worked with? Warnings stand in its message. For controllers: lenient."""
+    findings = of(resource).examine(resource.meta.name, resource.spec, context, strict=False)
+    if findings.faults:
+        return _accepted("False", "InvalidSpec", findings.faults), findings
+    if findings.warnings:
+        return _accepted("True", "AcceptedWithWarnings", findings.warnings), findings
+    return Condition(type="Accepted", status="True", reason="Accepted"), findings
+
+
+def _accepted(status: Literal["True", "False"], reason: str, findings: Iterable[Finding]) -> Condition:
+    return Condition(type="Accepted", status=status, reason=reason, message="; ".join(map(str, findings)))

@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from mizzen.errors import Fault, Invalid
+from mizzen.kinds.findings import Context, Finding, faults_of
 
 API_VERSION = "mizzen.dev/v1alpha1"
 DEFAULT_NAMESPACE = "default"
@@ -158,6 +159,22 @@ class Part(BaseModel):
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
+    open: ClassVar[bool] = False
+    """May hold fields we do not know, such as a pod of Kubernetes."""
+    synonyms: ClassVar[Mapping[str, str]] = {}
+    """Other spellings of fields on the wire that are read as well."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_synonyms(cls, data: Any) -> Any:
+        if not cls.synonyms or not isinstance(data, dict):
+            return data
+        return {cls.synonyms.get(name, name): value for name, value in data.items()}
+
+    def check(self, at: str, context: Context) -> Iterable[Finding]:
+        """What types cannot say: faults and warnings of this part, not of the parts within it. `at` is its path."""
+        return ()
+
     def wire(self) -> dict[str, Any]:
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
@@ -180,18 +197,14 @@ class Spec(Part):
     def of(cls, resource: Resource) -> Self:
         """The typed spec with defaults. Raises Invalid: stored specs are validated on loading, too."""
         try:
-            return cls.model_validate(resource.spec, extra="ignore")
+            return cls.model_validate(cls.meant(resource.spec, resource.meta.annotations), extra="ignore")
         except ValidationError as error:
             raise Invalid.of(str(resource.ref), faults_of(error, "spec")) from error
 
     @classmethod
-    def strict(cls, spec: Mapping[str, Any]) -> tuple[Fault, ...]:
-        """Every fault of a spec that a user sent; unknown fields are faults. Empty means good."""
-        try:
-            cls.model_validate(spec, extra="forbid")
-        except ValidationError as error:
-            return faults_of(error, "spec")
-        return ()
+    def meant(cls, spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Mapping[str, Any]:
+        """The spec as its author meant it, where what arrived says less; see `MLGraphSpec`. Pure."""
+        return spec
 
 
 class Condition(Part):
@@ -234,21 +247,6 @@ def merge_conditions(
         moved = was.last_transition_time if was is not None and kept else format_time(now)
         merged.append(condition.model_copy(update={"last_transition_time": moved, "observed_generation": generation}))
     return tuple(merged)
-
-
-def faults_of(error: ValidationError, root: str) -> tuple[Fault, ...]:
-    """Pydantic's errors as our faults, with paths as people write them: spec.artifacts[0].digest."""
-    faults = []
-    for item in error.errors(include_url=False, include_input=False, include_context=False):
-        path = root + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"])
-        if item["type"] == "extra_forbidden":
-            parent, _, unknown = path.rpartition(".")
-            faults.append(Fault(parent, f"unknown field '{unknown}'"))
-        elif item["type"] == "missing":
-            faults.append(Fault(path, "required"))
-        else:
-            faults.append(Fault(path, item["msg"].removeprefix("Value error, ")))
-    return tuple(faults)
 
 
 def name_fault(name: object, path: str = "metadata.name") -> Fault | None:

@@ -1,5 +1,7 @@
 """The Store protocol: what every home of resources promises.
 
+Objects of a virtual kind (`Revision`) are read like all others, and written by the store itself.
+
 One number orders everything: each accepted write gets the next `resourceVersion`, and a watch yields changes in that
 order. A write that changes nothing gets none. Acknowledged means durable.
 """
@@ -13,6 +15,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias
 
 from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.selectors import Selector
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,9 @@ class Where:
     """Which objects of a kind. Empty means all, in every namespace."""
 
     namespace: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Selector = ()
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Path to the text it must equal: metadata.name, metadata.namespace, and what the kind's `indexed` lists."""
     owner: str | None = None
     """uid of an owner"""
 
@@ -98,7 +103,11 @@ class Store(Protocol):
     async def list(
         self, kind: str, where: Where = ..., *, limit: int | None = None, after: str | None = None
     ) -> Listing:
-        """One agreeing read. `after` is `Listing.next` of the page before; Expired when it is too old to go on from."""
+        """One agreeing read, whose cost grows with what it returns and not with what else there is.
+
+        `after` is `Listing.next` of the page before; Expired when it is too old to go on from. BadRequest for a field
+        that is not indexed.
+        """
         ...
 
     def snapshot(self) -> AbstractAsyncContextManager[Reads]:
@@ -144,8 +153,18 @@ class Store(Protocol):
         """Oldest first. Empty for an object that never was."""
         ...
 
-    async def histories(self, kind: str, namespace: str, prefix: str = "") -> tuple[Revision, ...]:
-        """Those of all objects whose names begin so, also of deleted ones, in the order they were written."""
+    async def family_history(
+        self, model: Ref, *, limit: int | None = None, after: str | None = None
+    ) -> tuple[tuple[Revision, ...], str | None]:
+        """Of a model and of all that belongs to it (`catalog.model_of`), also of what is deleted, in the order it was
+        written; with the token for the next page. Costs what it returns, however much else there is."""
+        ...
+
+    def position(self, kind: str) -> str:
+        """The resource version of the last change of this kind; no change that was acknowledged is missing from it.
+
+        Costs nothing: for whoever keeps a copy of all objects of a kind and must know whether it is still true.
+        """
         ...
 
     async def close(self) -> None: ...
