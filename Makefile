@@ -4,6 +4,8 @@ PYTHON ?= python3
 UV ?= uv
 PORT ?=
 ARGS ?=
+# More than there are cores: most tests wait for a process or a disk most of the time.
+JOBS ?= 4
 
 # Some machines switch bytecode off for all; start-up takes more than twice as long without it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -43,8 +45,8 @@ $(COMPILED): $(READY) $(SOURCES)
 run: setup ## Start a plane with a demo model, in the foreground (PORT=0 picks free ports)
 	@MIZZEN_LAUNCHER=./mizzen ./mizzen up --demo --data-dir .mizzen-demo $(PORTS)
 
-test: setup ## Run all tests but the long tiers (ARGS="-k name" is handed to pytest)
-	@$(PY) -m pytest tests --ignore=tests/faults --ignore=tests/conformance $(ARGS)
+test: setup ## Run all tests but the long tiers (ARGS="-k name" is handed to pytest; JOBS=n runs n at once)
+	@$(PY) -m pytest tests --ignore=tests/faults --ignore=tests/conformance -n $(JOBS) --dist worksteal $(ARGS)
 
 test-faults: setup ## Run the tests that kill processes under load
 	@$(PY) -m pytest tests/faults $(ARGS)
