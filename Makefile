@@ -27,7 +27,7 @@ PORTS := --port $(PORT) --inference-port $(if $(filter 0,$(PORT)),0,$(shell expr
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-faults check gen lock bench clean moved
+.PHONY: help setup run test test-faults check gen lock bench bench-core clean moved
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ check: setup ## Lint, format, types, layers, sizes and names, generated files
 	@$(PY) -m tools.lint
 	@$(PY) -m tools.gen --check
 
-gen: setup ## Write what is derived from the code: docs/reference/
+gen: setup ## Write what is derived from the code: docs/reference/, deploy/crds/, the OpenAPI document
 	@$(PY) -m tools.gen
 
 lock: ## Resolve the dependencies of pyproject.toml into requirements/ (ARGS=--upgrade takes newer ones)
@@ -67,8 +67,12 @@ lock: ## Resolve the dependencies of pyproject.toml into requirements/ (ARGS=--u
 	@$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
 		--custom-compile-command "make lock" pyproject.toml --extra sklearn --group dev -o requirements/dev.txt $(ARGS)
 
-bench: setup ## Measure what a request costs, beside nginx and FastAPI (ARGS="--rounds 5")
+bench: setup ## Measure what a request costs: predictions beside nginx and FastAPI, then the control API
 	@$(PY) -m bench.run $(ARGS)
+	@$(PY) -m bench.core
+
+bench-core: setup ## The control API alone, over a small and a large store (ARGS="--rounds 3")
+	@$(PY) -m bench.core $(ARGS)
 
 clean: ## Remove .venv, caches and build output (data dirs stay)
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench/results

@@ -1,4 +1,5 @@
-"""Pages derived from the code: docs/reference/{settings,kinds,cli}.md. The same code always gives the same pages.
+"""What is derived from the code: docs/reference/, deploy/crds/ and the OpenAPI document. The same code always gives
+the same files.
 
 `python -m tools.gen` writes them; with `--check` it only says which are stale, and exits 1.
 """
@@ -7,31 +8,44 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.reference import cli, kinds, settings
+from tools.derived import crds, openapi
+from tools.reference import cli, conditions, errors, http, kinds, modules, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
     "docs/reference/settings.md": settings.page,
-    "docs/reference/kinds.md": kinds.page,
     "docs/reference/cli.md": cli.page,
+    "docs/reference/conditions.md": conditions.page,
+    "docs/reference/errors.md": errors.page,
+    "docs/reference/http.md": http.page,
 }
+FOLDERS = ("docs/reference/**/*.md", "deploy/crds/*.yaml")
+"""Hold nothing but derived files."""
+
+
+def files() -> dict[str, str]:
+    """Path to content, of all of them."""
+    single = {name: page() for name, page in PAGES.items()}
+    return single | kinds.pages() | modules.pages() | crds.pages() | openapi.pages()
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    parser = argparse.ArgumentParser(prog="tools.gen", description="Write docs/reference/ from the code.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a page is stale")
+    parser = argparse.ArgumentParser(prog="tools.gen", description="Write what is derived from the code.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is stale")
     options = parser.parse_args(arguments)
-    stale = [name for name, page in PAGES.items() if write(root / name, page(), dry=options.check)]
+    wanted = files()
+    stale = [name for name, text in wanted.items() if write(root / name, text, dry=options.check)]
+    stale += [name for name in _left_over(root, wanted) if remove(root / name, dry=options.check)]
     if not options.check:
-        print("\n".join(f"wrote {name}" for name in stale) or "All pages are current.")
+        print("\n".join(f"wrote {name}" for name in stale) or "Generated files are current.")
         return 0
     if stale:
         print(f"Stale: {', '.join(stale)}. Run 'make gen'.", file=sys.stderr)
         return 1
-    print("Generated pages are current.")
+    print("Generated files are current.")
     return 0
 
 
@@ -43,6 +57,18 @@ def write(path: Path, text: str, *, dry: bool) -> bool:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return True
+
+
+def remove(path: Path, *, dry: bool) -> bool:
+    if not dry:
+        path.unlink()
+    return True
+
+
+def _left_over(root: Path, wanted: Mapping[str, str]) -> list[str]:
+    """Of kinds and types that are gone."""
+    there = {path.relative_to(root).as_posix() for pattern in FOLDERS for path in root.glob(pattern)}
+    return sorted(there - set(wanted))
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mizzen.sdk import Model, Plane, connect, start
+    from mizzen.sdk import MizzenWarning, Model, Plane, connect, start
 
-__all__ = ["Model", "Plane", "connect", "start"]
+__all__ = ["MizzenWarning", "Model", "Plane", "connect", "start"]
 __version__ = "0.1.0.dev0"
 
 

@@ -13,16 +13,24 @@ import logging
 import os
 import socket
 import sys
+import time
 import uuid
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from mizzen.errors import MizzenError
 from mizzen.settings import Settings
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import Boot, Listener, ProcessSpec
+
+if TYPE_CHECKING:
+    from mizzen.access.jwts import Trust
+    from mizzen.controllers.access import AccessPublisher
+    from mizzen.server.jwks import IssuerKeys
+    from mizzen.server.tokens import AdminToken
+    from mizzen.stores.sqlite import SqliteStore
 
 RANK_GATEWAY, RANK_PLANE = 0, 1
 """Order of stopping: first nobody comes in any more, then nobody decides; runtimes follow with rank 2."""
@@ -120,17 +128,24 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     import uvicorn
 
     from mizzen.blobs.files import FileBlobs
+    from mizzen.blobs.limits import Limits
+    from mizzen.controllers import acceptance
     from mizzen.controllers.models import Models
+    from mizzen.controllers.refusals import RefusalsIntake
     from mizzen.controllers.serving import Serving
     from mizzen.controllers.table import TablePublisher
     from mizzen.controllers.versions import Versions
     from mizzen.controllers.workloads import Workloads
     from mizzen.engines.local.engine import LocalEngine
+    from mizzen.kinds.findings import Context
     from mizzen.reconcile.loop import Loop
     from mizzen.server.app import begin_stop, create_app
-    from mizzen.server.auth import AdminToken
+    from mizzen.server.collection import keep_collecting
+    from mizzen.server.oidc import Oidc
     from mizzen.server.removal import finish_cascades
+    from mizzen.server.tokens import AdminToken
     from mizzen.stores.sqlite import SqliteStore
+    from mizzen.stores.vault import Vault
     from mizzen.supervisor import revive
     from mizzen.webserver import LimitedProtocol, WebServer
 
@@ -141,16 +156,35 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     store = await SqliteStore.open(root / "mizzen.db", clock=_now, new_id=_new_id)
     blobs = FileBlobs(root / "blobs")
     await asyncio.to_thread(blobs.sweep)
-    engine = LocalEngine(home, blobs, python=sys.executable)
-    loop = Loop(store, [Models(), Versions(), Serving(inference_url), Workloads(engine)], now=_now)
+    vault = Vault(store.secrets, root / "secret-key")
+    engine = LocalEngine(home, blobs, python=sys.executable, reveal=vault.reveal)
+    context = Context(capabilities=frozenset(engine.capabilities))
+    accepting = (acceptance.Acceptance(kind, context) for kind in acceptance.KINDS)
+    working = (Models(context), Versions(context), Serving(inference_url, context), Workloads(engine))
+    loop = Loop(store, [*working, *accepting], now=_now)
+    vouching = _vouching(settings)
+    publisher = _publisher(settings, store, token, vouching)
+    # Before anybody is answered: whoever got in at the last start may have lost their rights since.
+    await publisher.publish()
     app = create_app(
         store=store,
         blobs=blobs,
+        identities=store.identities,
+        secrets=store.secrets,
+        vault=vault,
+        audit=store.audit,
         admin_token=token,
         inference_url=inference_url,
         logs=engine.logs,
         ready=lambda: True,
         now=_now,
+        loopback=settings.loopback,
+        anonymous=settings.anonymous,
+        capabilities=context.capabilities,
+        oidc=Oidc(*vouching, _now) if vouching else None,
+        settle=publisher.settled,
+        limits=Limits(settings.max_upload_bytes, settings.max_unpacked_bytes),
+        default_framework=settings.default_framework,
     )
 
     async def hints() -> None:
@@ -166,7 +200,10 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
             WebServer(config, on_stop=lambda: begin_stop(app)).serve([_socket(listeners["control"])]),
             loop.run(),
             TablePublisher(store, root / "table.json").run(),
+            publisher.run(),
+            RefusalsIntake(store.audit, root / "refusals").run(),
             finish_cascades(store),
+            keep_collecting(store, blobs, _now, grace=timedelta(hours=settings.garbage_hours)),
             hints(),
             revive.keep(home, listeners, delay=0.0),
         )
@@ -177,7 +214,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
 
 async def gateway(settings: Settings, listeners: Mapping[str, int]) -> None:
     """The inference API, until SIGTERM."""
-    from mizzen.gateway.serve import Limits, serve
+    from mizzen.gateway.serve import Guard, Limits, serve
     from mizzen.supervisor import revive
 
     limits = Limits(
@@ -187,8 +224,15 @@ async def gateway(settings: Settings, listeners: Mapping[str, int]) -> None:
         hold_seconds=settings.hold_seconds,
         stop_timeout=settings.stop_timeout,
     )
+    guard = Guard(
+        access=settings.root / "access.json",
+        refusals=settings.root / "refusals",
+        name=os.environ.get("MIZZEN_PROCESS_KEY", "gateway"),
+        loopback=settings.loopback,
+        anonymous=settings.anonymous,
+    )
     await _until_stopped(
-        serve(socket=_socket(listeners["inference"]), table=settings.root / "table.json", limits=limits),
+        serve(socket=_socket(listeners["inference"]), table=settings.root / "table.json", guard=guard, limits=limits),
         revive.keep(Home.of(settings.root), listeners, delay=1.0),
     )
 
@@ -208,6 +252,45 @@ def main() -> None:
     except MizzenError as error:
         # The last lines of the log, which whoever waits for the start shows.
         sys.exit(f"error: {error.message}\nhint: {error.hint}" if error.hint else f"error: {error.message}")
+
+
+def _vouching(settings: Settings) -> tuple[Trust, IssuerKeys] | None:
+    """Whose JWTs are taken, if anybody's, and where the keys come from."""
+    if not settings.oidc_issuer:
+        return None
+    from mizzen.access.jwts import Trust
+    from mizzen.server.jwks import IssuerKeys
+
+    trust = Trust(
+        settings.oidc_issuer,
+        settings.oidc_audience,
+        settings.oidc_user_claim,
+        settings.oidc_groups_claim,
+        settings.oidc_admin_group,
+    )
+    # Relative to the data dir: that is where a plane runs, wherever it was started.
+    return trust, IssuerKeys(settings.oidc_issuer, settings.oidc_keys, time.monotonic)
+
+
+def _publisher(
+    settings: Settings, store: SqliteStore, token: AdminToken, vouching: tuple[Trust, IssuerKeys] | None
+) -> AccessPublisher:
+    """Tells gateways who may ask what."""
+    from mizzen.access import credentials, published
+    from mizzen.controllers.access import AccessPublisher, Vouching
+    from mizzen.server.bindings import Bindings
+    from mizzen.server.identity import ADMIN
+
+    return AccessPublisher(
+        store,
+        store.identities,
+        Bindings(store).fresh,
+        settings.root / "access.json",
+        admin=published.Pass(digest=credentials.digest(token), id="admin-token", principal=ADMIN.name, admin=True),
+        anonymous=settings.loopback and settings.anonymous,
+        vouching=Vouching(*vouching) if vouching else None,
+        now=_now,
+    )
 
 
 async def _until_stopped(server: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:

@@ -49,18 +49,26 @@ class Invalid(MizzenError):
 
 
 class Unauthenticated(MizzenError):
+    """Nobody knows who asks: a token is missing, wrong, expired or revoked."""
+
     reason = "Unauthorized"
 
 
 class Forbidden(MizzenError):
+    """It is known who asks, and they may not do this."""
+
     reason = "Forbidden"
 
 
 class NotFound(MizzenError):
+    """There is no such object, path or version."""
+
     reason = "NotFound"
 
 
 class AlreadyExists(MizzenError):
+    """The name is taken."""
+
     reason = "AlreadyExists"
 
 
@@ -77,10 +85,14 @@ class Expired(MizzenError):
 
 
 class TooLarge(MizzenError):
+    """What was sent is larger than the limit that the message names."""
+
     reason = "RequestEntityTooLarge"
 
 
 class UnsupportedMediaType(MizzenError):
+    """The body is of a type that this path does not read."""
+
     reason = "UnsupportedMediaType"
 
 
@@ -91,6 +103,8 @@ class Unavailable(MizzenError):
 
 
 class DeadlineExceeded(MizzenError):
+    """It took longer than the caller, or the ceiling, allows."""
+
     reason = "Timeout"
 
 

@@ -12,10 +12,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from mizzen.errors import Fault, Invalid
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+WORDS: dict[type[Any], str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 
 def _setting(default: Any, help_: str) -> Any:
@@ -27,7 +31,13 @@ class Settings:
     """Each field is read from a flag, else from MIZZEN_<FIELD>, else from <field> in <data_dir>/settings.toml."""
 
     data_dir: str = _setting(".mizzen", "Folder that holds everything the plane keeps.")
-    host: str = _setting("127.0.0.1", "Address to listen on; only loopback so far.")
+    host: str = _setting("127.0.0.1", "Address of the control API; any but loopback needs `insecure`.")
+    insecure: bool = _setting(
+        False, "Allow another host than loopback, though tokens then travel unencrypted. Nobody gets in without one."
+    )
+    anonymous: bool = _setting(
+        True, "On loopback, let those without a token read what there is; not logs, secrets or the audit."
+    )
     port: int = _setting(8470, "Port of the control API; 0 picks a free one and keeps it.")
     inference_port: int = _setting(8471, "Port of the inference API; 0 picks a free one and keeps it.")
     gateways: int = _setting(1, "Number of gateway processes.")
@@ -37,11 +47,32 @@ class Settings:
     queue_bytes: int = _setting(256 << 20, "Bytes of requests that may wait likewise; beyond it: 503.")
     hold_seconds: float = _setting(30.0, "How long requests wait for a lost replica to come back before they get 503.")
     max_body_bytes: int = _setting(64 << 20, "Largest request body of the inference API.")
+    default_framework: str = _setting(
+        "", "Framework of models and versions that name none and whose files do not tell; empty: they must."
+    )
     log_level: str = _setting("info", "debug, info, warning or error.")
+    oidc_issuer: str = _setting("", "Address of the OpenID Connect issuer whose JWTs are taken; empty: none are.")
+    oidc_audience: str = _setting("", "What a JWT must name as its audience. Needed with oidc_issuer.")
+    oidc_keys: str = _setting(
+        "", "The issuer's public keys: a JWKS file (relative to the data dir) or address; empty: the issuer is asked."
+    )
+    oidc_user_claim: str = _setting("sub", "Claim of a JWT that says who it is; they are then called oidc:<claim>.")
+    oidc_groups_claim: str = _setting("groups", "Claim of a JWT that lists groups, named group:<name> in RoleBindings.")
+    oidc_admin_group: str = _setting("", "Group whose members are admins of the plane; empty: none is.")
+    max_upload_bytes: int = _setting(16 << 30, "Largest file or archive that is taken for a version.")
+    max_unpacked_bytes: int = _setting(32 << 30, "Most bytes that the files of one version may have together.")
+    garbage_hours: float = _setting(
+        24.0, "Hours that files without a version, and uploads nobody goes on with, are kept."
+    )
 
     @property
     def root(self) -> Path:
         return Path(self.data_dir)
+
+    @property
+    def loopback(self) -> bool:
+        """Is the control API reachable from this machine only?"""
+        return self.host in LOOPBACK
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -79,9 +110,9 @@ class Settings:
                 if value is None:
                     continue
                 try:
-                    values[setting.name] = kind(value)
+                    values[setting.name] = _read(kind, value)
                 except ValueError:
-                    faults.append(Fault(source, f"{setting.name} must be of type {kind.__name__}, not {value!r}"))
+                    faults.append(Fault(source, f"{setting.name} must be {WORDS[kind]}, not {value!r}"))
                 break
         # Absolute from here on: the processes of a plane run in other folders than who started it.
         settings = cls(**values | {"data_dir": str(Path(data_dir).resolve())})
@@ -98,14 +129,45 @@ class Settings:
         ]
         if self.port and self.port == self.inference_port:
             faults.append(Fault("inference_port", f"is the same as port, {self.port}; each API needs its own"))
-        if self.host not in LOOPBACK:
+        if not self.loopback and not self.insecure:
             faults.append(
-                Fault("host", f"{self.host!r} is not loopback; another address needs TLS, which is not there yet")
+                Fault("host", f"{self.host!r} is not loopback: whoever listens on the way sees the tokens; "
+                      "set insecure = true (--insecure) if that is meant")
+            )  # fmt: skip
+        if self.oidc_issuer and not self.oidc_audience:
+            faults.append(
+                Fault("oidc_audience", "required with oidc_issuer: tokens for others must not open this plane")
             )
+        for name in ("oidc_issuer", "oidc_keys"):
+            address = getattr(self, name)
+            if ("://" in address or (address and name == "oidc_issuer")) and not _trustworthy(address):
+                faults.append(Fault(name, f"{address!r} must be an https address (http only on this machine)"))
         if not 1 <= self.gateways <= 64:
             faults.append(Fault("gateways", "must be 1 to 64"))
         if self.log_level not in ("debug", "info", "warning", "error"):
             faults.append(Fault("log_level", f"{self.log_level!r} is none of debug, info, warning, error"))
-        above_0 = ("start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "max_body_bytes")
+        above_0 = (
+            "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "max_body_bytes",
+            "max_upload_bytes", "max_unpacked_bytes", "garbage_hours",
+        )  # fmt: skip
         faults += [Fault(name, "must be above 0") for name in above_0 if getattr(self, name) <= 0]
         return faults
+
+
+def _read(kind: type[Any], value: Any) -> Any:
+    """ValueError when it is of another type. Flags and the file give values, the environment gives texts."""
+    if kind is bool:
+        known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        if isinstance(value, bool):
+            return value
+        if str(value).lower() not in known:
+            raise ValueError(value)
+        return known[str(value).lower()]
+    if isinstance(value, bool):
+        raise ValueError(value)  # noqa: TRY004 - as the conversions below
+    return kind(value)
+
+
+def _trustworthy(address: str) -> bool:
+    parts = urlsplit(address)
+    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK))

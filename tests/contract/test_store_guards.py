@@ -23,6 +23,7 @@ async def test_a_guard_refuses_a_write_and_leaves_no_trace(store: Store) -> None
     made = await store.create(model("iris"), "ann")
     for write in (
         store.create(model("rose"), "ann", guard=refuse),
+        store.update(replace(made, spec={"a": 1}), "ann", guard=refuse),
         store.update_status(replace(made, status={"a": 1}), "ann", decision="promoted", guard=refuse),
         store.delete(made.ref, "ann", guard=refuse),
     ):
@@ -30,7 +31,7 @@ async def test_a_guard_refuses_a_write_and_leaves_no_trace(store: Store) -> None
             await write
     listing = await store.list("Model")
     assert (listing.items, listing.resource_version) == ((made,), made.meta.resource_version)
-    assert len(await store.histories("Model", "default")) == 1
+    assert len((await store.list("Revision")).items) == 1
 
 
 @on_every_store
@@ -53,12 +54,15 @@ async def test_a_guard_is_asked_last_and_only_of_a_change(store: Store) -> None:
     iris = model("iris")
     made = await store.create(replace(iris, meta=replace(iris.meta, finalizers=("a/1",))), "ann")
     assert await store.update_status(made, "ann", guard=refuse) == made
+    assert await store.update(made, "ann", guard=refuse) == made
     marked = await store.delete(made.ref, "ann")
     assert await store.delete(made.ref, "ann", guard=refuse) == marked
     with pytest.raises(AlreadyExists):
         await store.create(model("iris"), "ann", guard=refuse)
     with pytest.raises(Conflict):
         await store.update_status(replace(made, status={"a": 1}), "ann", guard=refuse)
+    with pytest.raises(Conflict):
+        await store.update(replace(made, spec={"a": 1}), "ann", guard=refuse)
     with pytest.raises(NotFound):
         await store.delete(Ref("Model", "rose"), "ann", guard=refuse)
 

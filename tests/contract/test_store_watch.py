@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from mizzen.errors import BadRequest, Expired
 from mizzen.stores.store import Event, Store
-from tests.contract.stores import Opener, every_store, model, on_every_store, opened, take
-
-
-def watching(store: Store, kind: str | None, since: str) -> AsyncGenerator[Event, None]:
-    """A watch that can be closed, as `aclosing` wants it."""
-    return cast("AsyncGenerator[Event, None]", store.watch(kind, since))
+from tests.contract.stores import Opener, every_store, model, on_every_store, opened, take, watching
 
 
 def told(events: list[Event]) -> list[tuple[str, str, str]]:

@@ -1,6 +1,9 @@
-"""A process that writes to a store as fast as it can and says each write that was acknowledged, until it is killed.
+"""Processes that write to a store as fast as they can and say each write that was acknowledged, until they are killed.
 
-Usage: writes_until_killed.py <opener> <folder> <first name>. Lines are `<name> <resource version>`.
+Usage: writes_until_killed.py <opener> <folder>. For each line `<round>` it reads, it forks one such process and says
+`pid <n>`; when that is dead, it says `dead`. What is acknowledged is said as
+`object <name> <resource version>`, `principal <name>`, `token <id>`, `revoked <id>`, `secret <name> <count>` and
+`audit <actor> <group> <entries>`.
 """
 
 from __future__ import annotations
@@ -10,41 +13,107 @@ import itertools
 import os
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from mizzen.kinds.meta import Resource
-from mizzen.stores.store import Store
-from tests.contract.stores import OPENERS, model
+from mizzen.kinds.meta import Meta, OwnerReference, Resource
+from mizzen.stores.records import AuditEntry, Principal, SealedSecret, Token
+from tests.contract.stores import OPENERS, Home, model, version, with_meta
 
-WRITERS = 8
-
-
-async def main() -> None:
-    opener, folder, first = sys.argv[1:]
-    store = await OPENERS[opener](Path(folder), keep_events=1_000_000)
-    await asyncio.gather(*(write(store, f"{first}-{writer}") for writer in range(WRITERS)))
+WRITERS = 6
+NAMES = 4
+"""Of each writer: they are used again and again, so what is present stays small while history grows."""
+KEPT = 2_000
 
 
-async def write(store: Store, prefix: str) -> None:
-    """Lives of objects one after the other: some end, some stay."""
+def main() -> None:
+    opener, folder = sys.argv[1:]
+    for line in sys.stdin:
+        child = os.fork()  # of a process without threads, that has everything imported
+        if child == 0:
+            asyncio.run(write_all(opener, Path(folder), int(line)))
+        os.waitpid(child, 0)
+        say("dead")
+
+
+async def write_all(opener: str, folder: Path, round_: int) -> None:
+    say("pid", os.getpid())
+    store = await OPENERS[opener](folder, keep_events=KEPT)
+    await asyncio.gather(
+        *(write_objects(store, writer, round_) for writer in range(WRITERS)),
+        write_identities(store, round_),
+        write_secrets(store),
+        write_audit(store, round_),
+    )
+
+
+async def write_objects(store: Home, writer: int, round_: int) -> None:
+    """Lives of objects one after the other. Whatever an earlier round left of them is taken up."""
+    present = {one.meta.name: one for one in (await store.list("Model")).items}
+    present |= {one.meta.name: one for one in (await store.list("ModelVersion")).items}
     for i in itertools.count():
-        name = f"{prefix}-{i}"
-        new = model(name, n=0)
-        made = say(await store.create(replace(new, meta=replace(new.meta, finalizers=("test/held",))), "ann"))
-        for n in range(1, 4):
-            made = say(await store.update(replace(made, spec={"n": n, "filler": "x" * 500}), "ann"))
-            made = say(await store.update_status(replace(made, status={"n": n}), "ann", decision="reported"))
+        name = f"w{writer}-{i % NAMES}"
+        new = version(name, "1") if i % 2 else model(name, aliasOf=f"other-{i % 3}")
+        owner = OwnerReference("Model", name, f"owner-{i % 2}")
+        made = present.pop(new.meta.name, None)
+        if made is None:
+            meta = {"finalizers": ("test/held",), "labels": {"round": str(round_)}, "owners": (owner,)}
+            made = tell(await store.create(with_meta(new, **meta), "ann"))
+        for n in range(3):
+            if made.deleting:
+                break
+            labels = {"round": str(round_), "n": str(n)}
+            spec = {**new.spec, "aliasOf": f"other-{n}", "filler": "x" * 300, "count": [round_, i, n]}
+            made = tell(await store.update(with_meta(replace(made, spec=spec), labels=labels), "ann"))
+            made = tell(await store.update_status(replace(made, status={"n": n, "i": i}), "ann", decision="noted"))
+        marked = made if made.deleting else await store.delete(made.ref, "ann")
+        assert marked is not None
+        if not made.deleting:
+            tell(marked)
+        tell(await store.update(with_meta(marked, finalizers=()), "ann"))
+
+
+async def write_identities(store: Home, round_: int) -> None:
+    for i in itertools.count():
+        name = f"p{round_}-{i}"
+        await store.identities.add_principal(Principal(name, now(), "ann"))
+        say("principal", name)
+        await store.identities.add_token(Token(name, name, f"digest-{name}", now(), "ann"))
+        say("token", name)
         if i % 2:
-            marked = await store.delete(made.ref, "ann")
-            assert marked is not None
-            say(marked)
-            say(await store.update(replace(marked, meta=replace(marked.meta, finalizers=())), "ann"))
+            await store.identities.revoke_token(name, now())
+            say("revoked", name)
 
 
-def say(acknowledged: Resource) -> Resource:
-    line = f"{acknowledged.meta.name} {acknowledged.meta.resource_version}\n"
-    os.write(sys.stdout.fileno(), line.encode())
+async def write_secrets(store: Home) -> None:
+    """Counts on from what is there, in two secrets."""
+    found = {secret.name: int(secret.keys[0]) for secret in await store.secrets.list("default")}
+    for i in itertools.count(max(found.values(), default=0) + 1):
+        name = f"s{i % 2}"
+        await store.secrets.put(SealedSecret("default", name, (str(i),), f"{i} ".encode() * 200, now(), "ann"))
+        say("secret", name, i)
+
+
+async def write_audit(store: Home, round_: int) -> None:
+    for i in itertools.count():
+        entry = AuditEntry(now(), f"round-{round_}", "write", "Model", "default", f"g{i}", i % 4 > 0, "test")
+        await store.audit.record_all([entry] * (i % 3 + 1))
+        say("audit", entry.actor, entry.name, i % 3 + 1)
+
+
+def tell(acknowledged: Resource) -> Resource:
+    meta: Meta = acknowledged.meta
+    say("object", meta.name, meta.resource_version)
     return acknowledged
 
 
-asyncio.run(main())
+def say(*words: object) -> None:
+    os.write(sys.stdout.fileno(), (" ".join(map(str, words)) + "\n").encode())  # at once, and as a whole
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+if __name__ == "__main__":
+    main()

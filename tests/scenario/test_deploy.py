@@ -83,7 +83,7 @@ def test_broken_model_is_explained_and_leaves_nothing_half_done(
 
     planes.wait_until(nothing_runs, "the failed server is gone")
     version = json.loads(plane.cli("get", "modelversion", "broken.1", "-o", "json").stdout)
-    (servable,) = version["status"]["conditions"]
+    (servable,) = [one for one in version["status"]["conditions"] if one["type"] == "Servable"]
     assert servable["status"] == "False"
     assert says in servable["message"]
     assert httpx2.get(f"{plane.inference_url}/v2/models/broken/ready").status_code in (404, 503)

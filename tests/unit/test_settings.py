@@ -39,3 +39,45 @@ def test_survives_json() -> None:
 
 def test_every_setting_explains_itself() -> None:
     assert [setting.name for setting in fields(Settings) if not setting.metadata.get("help")] == []
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("False", False), ("no", False)])
+def test_a_switch_is_read_as_people_write_it(tmp_path: Path, text: str, value: bool) -> None:
+    settings = Settings.load({"data_dir": str(tmp_path)}, {"MIZZEN_ANONYMOUS": text})
+    assert settings.anonymous is value
+
+
+@pytest.mark.parametrize(("file", "part"), [("anonymous = 'maybe'", "true or false"), ("port = true", "whole number")])
+def test_a_value_of_another_type_is_a_fault(tmp_path: Path, file: str, part: str) -> None:
+    (tmp_path / "settings.toml").write_text(file)
+    with pytest.raises(Invalid, match=part):
+        Settings.load({"data_dir": str(tmp_path)}, {})
+
+
+def test_another_host_than_loopback_must_be_meant(tmp_path: Path) -> None:
+    there = {"data_dir": str(tmp_path), "host": "0.0.0.0"}
+    with pytest.raises(Invalid, match="insecure = true"):
+        Settings.load(there, {})
+    settings = Settings.load(there | {"insecure": True}, {})
+    assert not settings.loopback
+    assert Settings.load({"data_dir": str(tmp_path)}, {}).loopback
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ({"oidc_issuer": "https://id.example"}, "oidc_audience: required"),
+        ({"oidc_issuer": "http://id.example", "oidc_audience": "mizzen"}, "https address"),
+        ({"oidc_issuer": "id.example", "oidc_audience": "mizzen"}, "https address"),
+        ({"oidc_keys": "http://id.example/keys"}, "https address"),
+    ],
+)
+def test_an_issuer_must_be_one_to_rely_on(tmp_path: Path, given: dict[str, str], part: str) -> None:
+    with pytest.raises(Invalid, match=part):
+        Settings.load({"data_dir": str(tmp_path), **given}, {})
+
+
+def test_issuers_that_are_taken(tmp_path: Path) -> None:
+    for issuer, keys in (("https://id.example", "keys.json"), ("http://127.0.0.1:9", ""), ("https://i.d", "https://k")):
+        given = {"oidc_issuer": issuer, "oidc_audience": "mizzen", "oidc_keys": keys}
+        assert Settings.load({"data_dir": str(tmp_path), **given}, {}).oidc_issuer == issuer

@@ -1,129 +1,103 @@
-"""docs/reference/kinds.md, from the catalog of kinds: every field of every spec and status."""
+"""docs/reference/kinds.md and a page for each kind, from the catalog: every field of every spec and status."""
 
 from __future__ import annotations
 
-import inspect
-import json
-import re
-import types
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from pathlib import Path
 
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
+import yaml
 
 from mizzen.kinds.catalog import KINDS, Kind
-from mizzen.kinds.meta import API_VERSION, Status
-from tools.reference import markdown
+from mizzen.kinds.meta import API_VERSION
+from mizzen.kinds.typed import Typed
+from tools.reference import fields, markdown
 
 INTRO = f"""\
-Objects have `apiVersion: {API_VERSION}`, `kind`, `metadata`, `spec` and `status`. People write `spec`; `status` is
-what controllers report. Unknown fields in what is sent are refused."""
+Objects have `apiVersion: {API_VERSION}`, `kind`, `metadata`, `spec` and `status`. People write `metadata` and `spec`;
+`status` is what controllers report. Unknown fields in what is sent are refused. `mizzen explain KIND` says the same."""
 
-HEADER = ("Field", "Type", "Default", "Meaning")
-HIDDEN = frozenset(Status.model_fields)
-"""Fields of every status are described once."""
-
-
-def page() -> str:
-    blocks = [INTRO, "## Every status", _table(Status)]
-    shown: set[type[BaseModel]] = set()
-    for kind in KINDS:
-        blocks += _kind(kind)
-        shown |= set(_parts(kind.spec)) | set(_parts(kind.status))
-    shown -= {kind.spec for kind in KINDS} | {kind.status for kind in KINDS}
-    blocks.append("## Parts")
-    for part in sorted(shown, key=lambda part: part.__name__):
-        blocks += [f"### {part.__name__}", _docstring(part), _table(part)]
-    return markdown.page("Kinds", *blocks)
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SEEDS = "seeds"
+"""Examples of others, not all of which are right."""
 
 
-def _kind(kind: Kind) -> list[str]:
-    facts = [f"Also called {markdown.code(kind.plural)} and {markdown.code(kind.short)}."]
-    if kind.internal:
-        facts.append("Internal: written by controllers only; people may read it.")
-    if kind.fixed:
-        facts.append("Fixed at creation: " + ", ".join(markdown.code(field) for field in sorted(kind.fixed)) + ".")
-    return [
-        f"## {kind.name}", " ".join(facts),
-        "### " + f"{kind.name} spec", _docstring(kind.spec), _table(kind.spec) or "No fields.",
-        "### " + f"{kind.name} status", _docstring(kind.status),
-        _table(kind.status, HIDDEN) or "Nothing beyond what every status has.",
-    ]  # fmt: skip
-
-
-def _table(model: type[BaseModel], hidden: frozenset[str] = frozenset()) -> str:
-    rows = [
-        (markdown.code(field.alias or name), type_text(field.annotation), _default(field), _meaning(field))
-        for name, field in model.model_fields.items()
-        if name not in hidden
-    ]
-    return markdown.table(HEADER, rows)
-
-
-def type_text(annotation: Any) -> str:
-    """As a person would say it: `list of Artifact`, `"cloud" or "edge"`."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return type_text(arguments[0])
-    if origin is Literal:
-        return " or ".join(markdown.code(json.dumps(value)) for value in arguments)
-    if origin in (Union, types.UnionType):
-        return " or ".join(type_text(part) for part in arguments if part is not type(None))
-    if origin in (tuple, list):
-        return f"list of {type_text(arguments[0])}"
-    if origin is dict:
-        return f"map of {type_text(arguments[0])} to {type_text(arguments[1])}"
-    names = {str: "string", int: "integer", float: "number", bool: "boolean"}
-    return names.get(annotation) or str(annotation.__name__)
-
-
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
-        return "required"
-    value = field.get_default(call_default_factory=True, validated_data={})
-    return "" if value is None else markdown.code(json.dumps(value))
-
-
-def _meaning(field: FieldInfo) -> str:
-    """The description, and the limits that are written as metadata of the field."""
-    words = {
-        "ge": "at least {}",
-        "gt": "above {}",
-        "le": "at most {}",
-        "lt": "below {}",
-        "min_length": "at least {} long",
+def pages() -> dict[str, str]:
+    """Path to content."""
+    return {"docs/reference/kinds.md": index()} | {
+        f"docs/reference/kinds/{kind.singular}.md": page(kind) for kind in KINDS
     }
-    limits = [
-        word.format(getattr(limit, name))
-        for limit in field.metadata
-        for name, word in words.items()
-        if getattr(limit, name, None) is not None
+
+
+def index() -> str:
+    rows = [
+        (
+            f"[{kind.name}](kinds/{kind.singular}.md)",
+            markdown.code(kind.plural),
+            markdown.code(kind.short),
+            kind.about,
+        )
+        for kind in KINDS
     ]
-    described = field.description or ""
-    return " ".join(filter(None, [described, f"({', '.join(limits)})" if limits else ""]))
+    return markdown.page("Kinds", INTRO, markdown.table(("Kind", "Plural", "Short", "What it is"), rows))
 
 
-def _docstring(model: type[BaseModel]) -> str:
-    """The class's own; a drawing in it becomes a block of code."""
-    text = inspect.cleandoc(model.__doc__) if "__doc__" in vars(model) and model.__doc__ else ""
-    paragraphs = re.split(r"\n\s*\n", text)
-    return "\n\n".join(
-        f"```\n{block}\n```" if re.search(r"\S {3,}|^ {2,}", block, re.M) else block for block in paragraphs
+def page(kind: Kind) -> str:
+    parts = [part for part in fields.parts(kind.spec, kind.status) if part not in (kind.spec, kind.status)]
+    return markdown.page(
+        kind.name,
+        kind.about,
+        *_facts(kind),
+        *_example(kind),
+        *fields.section(kind.spec, 2, "Spec"),
+        *_modules(kind),
+        *fields.section(kind.status, 2, "Status"),
+        "## Parts",
+        *(block for part in sorted(parts, key=lambda part: part.__name__) for block in fields.section(part, 3)),
     )
 
 
-def _parts(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """`model` and every model its fields are made of."""
-    yield model
-    for field in model.model_fields.values():
-        for part in _classes(field.annotation):
-            if issubclass(part, BaseModel):
-                yield from _parts(part)
+def _facts(kind: Kind) -> list[str]:
+    names = f"Also called {markdown.code(kind.plural)} and {markdown.code(kind.short)}"
+    facts = [f"{names}; on a cluster {markdown.code(f'{kind.plural}.mizzen.dev')}."]
+    if kind.other_names:
+        others = ", ".join(map(markdown.code, kind.other_names))
+        facts.append(f"In files the kind may also be written {others}.")
+    if kind.internal:
+        facts.append("Internal: people may read it; only Mizzen writes it.")
+    if kind.fixed:
+        facts.append("Fixed at creation: " + ", ".join(markdown.code(field) for field in sorted(kind.fixed)) + ".")
+    if kind.spec.required_of_users:
+        infos = kind.spec.model_fields
+        owed = ", ".join(markdown.code(infos[name].alias or name) for name in sorted(kind.spec.required_of_users))
+        facts.append(f"What is sent must also hold {owed}, although they have defaults in what is stored.")
+    selectable = ", ".join(map(markdown.code, ("metadata.name", "metadata.namespace", *kind.indexed)))
+    facts.append(f"Field selectors: {selectable}.")
+    return [" ".join(facts)]
 
 
-def _classes(annotation: Any) -> Iterator[type]:
-    if isinstance(annotation, type) and not get_args(annotation):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _classes(argument)
+def _example(kind: Kind) -> list[str]:
+    """The shortest of the examples that are of this kind alone."""
+    found = [path for path in EXAMPLES.rglob("*.yaml") if SEEDS not in path.parts and _kinds_in(path) == {kind.name}]
+    if not found:
+        return []
+    path = min(found, key=lambda path: (len(path.read_text("utf-8").splitlines()), path))
+    name = path.relative_to(EXAMPLES.parent).as_posix()
+    return ["## Example", f"`{name}`:", f"```yaml\n{path.read_text('utf-8').strip()}\n```"]
+
+
+def _kinds_in(path: Path) -> set[str]:
+    documents = yaml.load_all(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
+    return {str(document.get("kind")) for document in documents if isinstance(document, dict)}
+
+
+def _modules(kind: Kind) -> list[str]:
+    """Where to find what `properties` may hold."""
+    typed = [part for part in fields.parts(kind.spec) if issubclass(part, Typed)]
+    nouns = dict.fromkeys(part.noun for part in typed)
+    if not nouns:
+        return []
+    links = ", ".join(f"[{noun} types](../{PAGES[noun]})" for noun in nouns)
+    return [f"What `properties` may hold is said by the pages of {links}."]
+
+
+PAGES = {"component": "components.md", "trait": "traits.md", "policy": "policies.md", "step": "steps.md"}
+"""Of the types of each noun."""

@@ -2,7 +2,7 @@
 
 What nothing allows is refused. `write` includes `read`; `admin` includes all and may grant; `predict` includes nothing.
 Whoever has no binding has exactly the rights of a stranger: on a plane that only this machine can reach, and unless its
-settings say otherwise, to read and to predict; never what processes printed.
+settings say otherwise, to read and to predict; never what processes printed, nor secrets, users and the audit.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ INCLUDED: dict[Verb, frozenset[Verb]] = {
     "write": frozenset({"write", "read"}),
     "admin": frozenset(VERBS),
 }
+
+CLOSED_KINDS = frozenset({"User", "Secret", "AuditEntry"})
+CLOSED_SUBRESOURCES = frozenset({"logs", "monitor"})
+"""What strangers never see, however open the plane is: monitoring tools and what processes print say too much."""
 
 NEEDS_TOKEN = "needs a token: set MIZZEN_TOKEN or use the data dir's admin-token"  # noqa: S105 - no secret, a sentence
 
@@ -46,9 +50,11 @@ class Target:
     subresource: str = ""
     """`logs`, for what its processes wrote"""
     models: frozenset[str] = frozenset()
-    """The callable names that a binding may name to reach this: the model it belongs to, and its own."""
+    """The names that a binding may name to reach this: the model it belongs to, or its own."""
     alias: str = ""
     """The one alias through which it is asked for."""
+    called: frozenset[str] = frozenset()
+    """Names it is called by beside `models`: good for reading and predicting, not for changing what is another's."""
 
     def __str__(self) -> str:
         words = (self.kind, self.name, self.subresource)
@@ -62,6 +68,7 @@ class Binding:
 
     name: str
     namespace: str
+    """That of what it is about."""
     subjects: frozenset[str]
     """Names of principals, `group:<name>`, or `*` for everybody who has a valid token."""
     verbs: frozenset[Verb]
@@ -76,24 +83,90 @@ class Verdict:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How much of all objects of a kind an actor may reach: all, those of some namespaces and models, or none."""
+
+    everything: bool
+    namespaces: frozenset[str]
+    """Whole ones."""
+    models: frozenset[tuple[str, str]]
+    """(namespace, model); only what belongs to it."""
+    verb: Verb
+    reason: str
+
+    @property
+    def something(self) -> bool:
+        return self.everything or bool(self.namespaces or self.models)
+
+    def covers(self, target: Target) -> bool:
+        """Whether this one is within. `target` is of the kind, and in the namespace, that was asked for."""
+        return (
+            self.everything
+            or target.namespace in self.namespaces
+            or any((target.namespace, name) in self.models for name in _names(self.verb, target))
+        )
+
+
 def allowed(actor: Actor, verb: Verb, target: Target, bindings: Iterable[Binding], *, anonymous: bool) -> Verdict:
     """`anonymous`: strangers may read and predict here."""
     if actor.admin:
         return Verdict(True, f"{actor.name} is an admin")
-    if anonymous and verb in ("read", "predict") and target.subresource != "logs":
+    if anonymous and _open(verb, target):
         return Verdict(True, f"anybody on this machine may {verb}")
-    for binding in bindings:
+    if _themselves(actor, verb, target):
+        return Verdict(True, f"{actor.name} may look after their own tokens")
+    own = [binding for binding in bindings if speaks_of(binding, actor)]
+    for binding in own:
         if grants(binding, actor, verb, target):
             return Verdict(True, f"RoleBinding {binding.namespace}/{binding.name} lets {actor.name} {verb}")
-    return Verdict(False, _refusal(actor, verb, target))
+    if own and verb == "read" and target.kind == "Plane":
+        # What a client asks before anything else: the version, which kinds there are.
+        return Verdict(True, f"{actor.name} has rights here")
+    return Verdict(False, _refusal(actor, verb, target, own))
+
+
+def reach(
+    actor: Actor,
+    verb: Verb,
+    namespace: str,
+    kind: str,
+    bindings: Iterable[Binding],
+    *,
+    anonymous: bool,
+    subresource: str = "",
+) -> Reach:
+    """For lists and watches of a kind, in one namespace or (empty) in all: what of it `allowed` would allow."""
+    whole = allowed(actor, verb, Target(namespace, kind, "", subresource), (), anonymous=anonymous)
+    if whole.allowed:
+        return Reach(True, frozenset(), frozenset(), verb, whole.reason)
+    giving = [
+        binding
+        for binding in bindings
+        if speaks_of(binding, actor)
+        and _gives(binding, verb)
+        and namespace in ("", binding.namespace)
+        and not binding.alias  # lets nobody see more than what is asked for through that alias
+    ]
+    reason = whole.reason
+    if giving:
+        first = giving[0]
+        reason = f"RoleBinding {first.namespace}/{first.name} lets {actor.name} {verb} some of it"
+    return Reach(
+        False,
+        frozenset(binding.namespace for binding in giving if not binding.model),
+        frozenset((binding.namespace, binding.model) for binding in giving if binding.model),
+        verb,
+        reason,
+    )
 
 
 def grants(binding: Binding, actor: Actor, verb: Verb, target: Target) -> bool:
     return (
         speaks_of(binding, actor)
-        and any(verb in INCLUDED[given] for given in binding.verbs)
+        and _gives(binding, verb)
         and target.namespace == binding.namespace
-        and (not binding.model or binding.model in target.models)
+        and (not binding.model or binding.model in _names(verb, target))
         and (not binding.alias or binding.alias == target.alias)
     )
 
@@ -104,7 +177,51 @@ def speaks_of(binding: Binding, actor: Actor) -> bool:
     return bool(binding.subjects & {actor.name, "*", *(f"group:{group}" for group in actor.groups)})
 
 
-def _refusal(actor: Actor, verb: Verb, target: Target) -> str:
+def _gives(binding: Binding, verb: Verb) -> bool:
+    return any(verb in INCLUDED[given] for given in binding.verbs)
+
+
+def _names(verb: Verb, target: Target) -> frozenset[str]:
+    return target.models | target.called if verb in ("read", "predict") else target.models
+
+
+def _open(verb: Verb, target: Target) -> bool:
+    closed = target.kind in CLOSED_KINDS or target.subresource in CLOSED_SUBRESOURCES
+    return verb in ("read", "predict") and not closed
+
+
+def _themselves(actor: Actor, verb: Verb, target: Target) -> bool:
+    known = actor != ANONYMOUS and target.namespace == ""
+    return known and target.kind == "User" and target.name == actor.name and verb in ("read", "write")
+
+
+def _refusal(actor: Actor, verb: Verb, target: Target, own: list[Binding]) -> str:
     if actor == ANONYMOUS:
         return f"to {verb} {target} {NEEDS_TOKEN}"
-    return f"{actor.name} may not {verb} {target}: no RoleBinding lets them; an admin can: mizzen permit"
+    refused = f"{actor.name} may not {verb} {target}"
+    if not target.namespace:
+        return f"{refused}: that is for admins of the plane"
+    return f"{refused}: {_given(target, own)}; an admin of it can allow it: {_command(actor, verb, target)}"
+
+
+def _given(target: Target, own: list[Binding]) -> str:
+    """What the actor has there already, for whoever wonders why that is not enough."""
+    verbs = {verb for binding in own for verb in binding.verbs if _about(binding, target)}
+    if not verbs:
+        return "no RoleBinding lets them"
+    return f"their RoleBindings give {' and '.join(verb for verb in VERBS if verb in verbs)} only"
+
+
+def _about(binding: Binding, target: Target) -> bool:
+    return (
+        binding.namespace == target.namespace
+        and (not binding.model or binding.model in target.models)
+        and binding.alias in ("", target.alias)
+    )
+
+
+def _command(actor: Actor, verb: Verb, target: Target) -> str:
+    model = min(target.models, default="")
+    what = f"{model}@{target.alias}" if model and target.alias else model or f"namespace/{target.namespace}"
+    where = "" if not model or target.namespace == "default" else f" --namespace {target.namespace}"
+    return f"mizzen permit {actor.name} {verb} {what}{where}"

@@ -5,31 +5,57 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import io
+import re
 import sys
 from pathlib import Path
-from typing import BinaryIO
+from typing import Protocol
+
+from mizzen.errors import Fault, Invalid
 
 CHUNK = 1 << 20
+DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _FICLONE = 0x40049409
 """Linux: make one file a copy of another that shares its blocks until either is written to."""
 
 
+class Readable(Protocol):
+    """Whatever gives bytes until it gives none."""
+
+    def read(self, size: int, /) -> bytes | None: ...
+
+
+def hex_of(digest: str) -> str:
+    """The digits of a digest. Invalid when it is none."""
+    match = DIGEST.fullmatch(digest)
+    if match is None:
+        raise Invalid.of("digest", (Fault("digest", f"{digest[:100]!r} is not sha256:<64 hex digits>"),))
+    return match[1]
+
+
+def named(hex_: str) -> str:
+    return f"sha256:{hex_}"
+
+
 def digest_of(path: Path) -> str:
     with path.open("rb", buffering=0) as content:
-        return _digest(hashlib.file_digest(content, "sha256").hexdigest())
+        return named(hashlib.file_digest(content, "sha256").hexdigest())
 
 
-def copy(content: BinaryIO | io.RawIOBase, file: io.FileIO) -> tuple[str, int]:
+def copy(content: Readable, file: io.FileIO) -> tuple[str, int]:
     """Returns the digest and the size of what was written."""
     hasher = hashlib.sha256()
     size = 0
     while chunk := content.read(CHUNK):
         hasher.update(chunk)
         size += len(chunk)
-        rest = memoryview(chunk)
-        while rest:
-            rest = rest[file.write(rest) :]
-    return _digest(hasher.hexdigest()), size
+        write_all(file, chunk)
+    return named(hasher.hexdigest()), size
+
+
+def write_all(file: io.FileIO, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def clone_or_copy(source: Path, target: Path) -> str:
@@ -48,7 +74,3 @@ def _cloned(content: io.FileIO, file: io.FileIO) -> bool:
     except OSError:  # most file systems cannot; what else may be wrong, copying will tell
         return False
     return True
-
-
-def _digest(hex_: str) -> str:
-    return f"sha256:{hex_}"

@@ -1,25 +1,37 @@
 """Blobs in a folder: `sha256/ab/<hex>`, read-only, whole or not there at all.
 
 Blocking code: callers on an event loop use a thread. Any number of threads and processes may put at the same time.
+
+The files are published, listed and deleted through obstore, with verbs that S3 has as well; what S3 does by itself is
+done here by hand: a file is on disk before it is published, and its folder before that is acknowledged.
+
+**What is collected.** Content that nobody names is deleted once it has been left alone for a while (`remove`). Putting
+content that is there already, and `hold`, count as touching it. Both take the folder's lock shared, and deleting takes
+it alone and looks at the time again: so what was just put or held is never what is just being deleted.
 """
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
-import re
+import shutil
 import stat
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import LocalStore
 
 from mizzen.blobs import content, folders
+from mizzen.blobs.content import Readable
 from mizzen.blobs.folders import HasContent
-from mizzen.errors import Fault, Invalid, NotFound, Unavailable
-
-DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+from mizzen.blobs.spool import Spool, disk_faults
+from mizzen.errors import Conflict, Fault, Invalid, NotFound, Unavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +50,55 @@ class Entry:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One blob as it lies in the store."""
+
+    digest: str
+    size: int
+    touched: datetime
+
+
 class FileBlobs:
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self.root = root
+        self._objects: LocalStore | None = None
 
     def put_file(self, source: Path) -> Blob:
         """Durable when this returns. Content that is there already is kept, unless it is damaged: then it is replaced.
 
-        NotFound; Unavailable for a full disk.
+        NotFound; Conflict when somebody writes to the file meanwhile; Unavailable for a full disk.
         """
         with _open_regular(source) as file:
-            return self._put(file)
+            before = _look(file)
+            blob = self.put(file)
+            if _look(file) != before:
+                raise Conflict(f"{source} changed while it was read", hint="try again when nobody writes to it")
+        return blob
 
     def put_bytes(self, data: bytes) -> Blob:
         """As `put_file`."""
-        return self._put(io.BytesIO(data))
+        return self.put(io.BytesIO(data))
+
+    def put(self, source: Readable) -> Blob:
+        """As `put_file`, of whatever can be read: in pieces, however long it is."""
+        with self.spool() as spool:
+            spool.fill(source)
+            return self.keep(spool.path, Blob(spool.digest, spool.size))
+
+    def spool(self, most: int | None = None) -> Spool:
+        """A file to write to first, for who must see all of it before it may be kept."""
+        return Spool(self.root / "incoming", most)
+
+    def keep(self, file: Path, blob: Blob) -> Blob:
+        """Move a file from below `root` to its place, durably. The caller knows that this is its digest."""
+        with disk_faults():
+            os.chmod(file, 0o444)
+            os.utime(file)
+            with file.open("rb", buffering=0) as written:
+                os.fsync(written.fileno())
+            self._publish(file, blob)
+        return blob
 
     def path(self, digest: str) -> Path:
         """Where the content is, to read and never to write. NotFound; Invalid when it is no digest."""
@@ -60,6 +106,41 @@ class FileBlobs:
         if not place.is_file():
             raise NotFound(f"no blob {digest}")
         return place
+
+    def head(self, digest: str) -> Blob:
+        """NotFound."""
+        return Blob(digest, self.path(digest).stat().st_size)
+
+    def hold(self, digests: Iterable[str]) -> frozenset[str]:
+        """Touch these, and say which are not there. For whoever is about to name them in a version."""
+        missing = set()
+        with self._turn(fcntl.LOCK_SH):
+            for digest in digests:
+                try:
+                    os.utime(self._place(digest))
+                except FileNotFoundError:
+                    missing.add(digest)
+        return frozenset(missing)
+
+    def stored(self) -> Iterator[Stored]:
+        """All there is, in no order."""
+        for page in obstore.list(self._store(), "sha256", chunk_size=1000):
+            for item in page:
+                digest = content.named(Path(item["path"]).name)
+                if content.DIGEST.fullmatch(digest):
+                    yield Stored(digest, item["size"], item["last_modified"])
+
+    def remove(self, digest: str, untouched_since: datetime) -> bool:
+        """Delete a blob, unless somebody touched it after that time."""
+        key = self._key(digest)
+        with self._turn(fcntl.LOCK_EX), _store_faults():
+            try:
+                if obstore.head(self._store(), key)["last_modified"] >= untouched_since:
+                    return False
+                obstore.delete(self._store(), key)
+            except FileNotFoundError:
+                return False
+        return True
 
     def collect(self, source: Path) -> tuple[Entry, ...]:
         """Store a file, or every file of a folder, ordered by path. Invalid, with all faults, before storing any."""
@@ -83,40 +164,66 @@ class FileBlobs:
 
     def sweep(self) -> None:
         """Remove what killed processes left half-written. For starting up, when nobody puts."""
-        for left in self._root.glob("incoming/*"):
-            left.unlink(missing_ok=True)
+        for left in self.root.glob("incoming/*"):
+            if left.is_dir():
+                shutil.rmtree(left)
+            else:
+                left.unlink(missing_ok=True)
 
-    def _put(self, source: BinaryIO | io.RawIOBase) -> Blob:
+    def _publish(self, file: Path, blob: Blob) -> None:
+        place, key = self._place(blob.digest), self._key(blob.digest)
+        new = file.relative_to(self.root).as_posix()
+        with self._turn(fcntl.LOCK_SH), _store_faults():
+            _folder(place.parent)
+            if not _touched(place, blob):
+                try:
+                    obstore.rename(self._store(), new, key, overwrite=False)
+                except AlreadyExistsError:
+                    # Somebody was faster; else it is damage from outside, which putting the content again repairs.
+                    if not _touched(place, blob):
+                        obstore.rename(self._store(), new, key, overwrite=True)
+            # Also when it was there: whoever renamed it may not have got this far yet.
+            _sync(place.parent)
+
+    @contextmanager
+    def _turn(self, how: int) -> Iterator[None]:
+        """The folder's own lock: shared by those who add and touch, alone for who deletes."""
+        with disk_faults():
+            handle = os.open(_folder(self.root), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            incoming = _folder(self._root / "incoming")
-            handle, name = tempfile.mkstemp(dir=incoming)
-            temporary = Path(name)
-            try:
-                with open(handle, "wb", buffering=0) as file:
-                    blob = Blob(*content.copy(source, file))
-                    os.fchmod(file.fileno(), 0o444)
-                    os.fsync(file.fileno())
-                self._keep(temporary, blob)
-            finally:
-                temporary.unlink(missing_ok=True)
-        except OSError as error:
-            raise Unavailable(f"cannot store a file: {error}", hint="look for a full disk") from error
-        return blob
+            fcntl.flock(handle, how)
+            yield
+        finally:
+            os.close(handle)
 
-    def _keep(self, temporary: Path, blob: Blob) -> None:
-        place = self._place(blob.digest)
-        _folder(place.parent)
-        # What differs is damage from outside, which putting the content again repairs.
-        if not (place.is_file() and place.stat().st_size == blob.size and content.digest_of(place) == blob.digest):
-            temporary.rename(place)
-        # Also when it was there: whoever renamed it may not have got this far yet.
-        _sync(place.parent)
+    def _store(self) -> LocalStore:
+        if self._objects is None:
+            self._objects = LocalStore(_folder(self.root))
+        return self._objects
 
     def _place(self, digest: str) -> Path:
-        match = DIGEST.fullmatch(digest)
-        if match is None:
-            raise Invalid.of("digest", (Fault("digest", f"{digest[:100]!r} is not sha256:<64 hex digits>"),))
-        return self._root / "sha256" / match[1][:2] / match[1]
+        return self.root / self._key(digest)
+
+    def _key(self, digest: str) -> str:
+        hex_ = content.hex_of(digest)
+        return f"sha256/{hex_[:2]}/{hex_}"
+
+
+def _touched(place: Path, blob: Blob) -> bool:
+    """True, and touched, when exactly this content is there."""
+    if not (place.is_file() and place.stat().st_size == blob.size and content.digest_of(place) == blob.digest):
+        return False
+    os.utime(place)
+    return True
+
+
+@contextmanager
+def _store_faults() -> Iterator[None]:
+    try:
+        yield
+    except BaseError as error:
+        said = str(error).partition("\n")[0]
+        raise Unavailable(f"cannot store a file: {said}", hint="look for a full disk") from error
 
 
 def _open_regular(source: Path) -> io.FileIO:
@@ -131,6 +238,11 @@ def _open_regular(source: Path) -> io.FileIO:
         os.close(handle)
         raise Invalid.of(str(source), (Fault("", "not a regular file"),))
     return open(handle, "rb", buffering=0)
+
+
+def _look(file: io.FileIO) -> tuple[int, int]:
+    found = os.fstat(file.fileno())
+    return found.st_size, found.st_mtime_ns
 
 
 def _folder(path: Path) -> Path:

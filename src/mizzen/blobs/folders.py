@@ -18,8 +18,12 @@ from mizzen.blobs import content
 from mizzen.errors import Fault, Invalid, NotFound
 
 MOST_FILES = 10_000
-SKIPPED_FOLDERS = frozenset({"__pycache__", ".git"})
+SKIPPED_FOLDERS = frozenset({"__pycache__", ".git", "__MACOSX"})
 SKIPPED_SUFFIX = ".pyc"
+COMPLETE = ".complete"
+"""A file that says: this folder is finished. No part of its content."""
+QUIET = 5.0
+"""Seconds without a change, after which a folder without that file counts as finished, too."""
 
 
 class HasContent(Protocol):
@@ -30,6 +34,29 @@ class HasContent(Protocol):
 
     @property
     def digest(self) -> str: ...
+
+
+def skipped(path: str) -> bool:
+    """Is this left out wherever files are taken from: what tools leave behind, and markers?"""
+    *folders, name = path.split("/")
+    return name.endswith(SKIPPED_SUFFIX) or path == COMPLETE or not SKIPPED_FOLDERS.isdisjoint(folders)
+
+
+def unfinished(folder: Path, now: float) -> str | None:
+    """Why this folder should not be read yet: somebody may still be copying into it. None when it may.
+
+    `now` in seconds since 1970, as the times of files are.
+    """
+    if (folder / COMPLETE).exists():
+        return None
+    newest = folder.stat().st_mtime
+    for file in _walk(folder):
+        if file.suffix in (".tmp", ".part"):
+            return f"{file.relative_to(folder).as_posix()} is still being written"
+        newest = max(newest, file.lstat().st_mtime, file.parent.stat().st_mtime)
+    if now - newest < QUIET:
+        return f"it changed less than {QUIET:g} s ago; a file {COMPLETE} says that it is finished"
+    return None
 
 
 def files_of(source: Path) -> tuple[tuple[str, Path], ...]:
@@ -51,6 +78,8 @@ def files_of(source: Path) -> tuple[tuple[str, Path], ...]:
     faults: list[Fault] = []
     for file in _walk(top):
         path = file.relative_to(top).as_posix()
+        if path == COMPLETE:
+            continue
         fault = _fault(file, top)
         if fault:
             faults.append(Fault(path.encode(errors="replace").decode(), fault))

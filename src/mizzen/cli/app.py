@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 from mizzen import __version__
-from mizzen.cli import deploy, inspect, output, up
+from mizzen.cli import (
+    completion,
+    deploy,
+    describe,
+    explain,
+    files,
+    inspect,
+    models,
+    output,
+    past,
+    people,
+    secrets,
+    up,
+    versions,
+)
 
 app = typer.Typer(
     name="mizzen",
@@ -23,10 +37,17 @@ app = typer.Typer(
 _COMMANDS: tuple[Callable[..., None], ...] = (
     up.up, up.down, up.status,
     deploy.deploy, deploy.serve, deploy.undeploy, deploy.promote, deploy.predict,
-    inspect.get, inspect.delete, inspect.logs, inspect.history,
+    files.apply, files.lint, files.diff, explain.explain,
+    inspect.get, describe.describe, inspect.delete, inspect.logs,
+    past.history, past.rollback,
+    people.permit, people.whoami, people.audit,
+    completion.completion,
 )  # fmt: skip
+_GROUPS = (models.model, versions.version, models.alias, people.user, people.token, secrets.secret)
 for _command in _COMMANDS:
     app.command()(_command)
+for _group in _GROUPS:
+    app.add_typer(_group)
 
 
 def _show_version(wanted: bool) -> None:

@@ -16,7 +16,8 @@ import typer
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Output, call
+from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.words import ModelArgument
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 def deploy(
     *,
     what: Annotated[str, typer.Argument(metavar="PATH|MODULE:OBJECT", help="A file, a folder, or Python code.")],
-    name: Annotated[str, typer.Option("--name", "-n", help="The model to add a version to; created when absent.")],
+    name: Annotated[str, typer.Option("--name", help="The model to add a version to; created when absent.")],
     framework: Annotated[str | None, typer.Option(help="sklearn or python; default: by the file.")] = None,
     entrypoint: Annotated[
         str | None, typer.Option(help="What to load of a folder or file: module:object, or a file in it.")
@@ -34,6 +35,7 @@ def deploy(
     promote: Annotated[bool, typer.Option("--promote/--no-promote", help="Make it the current version.")] = True,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it answers.")] = True,
     timeout: Annotated[float, typer.Option(callback=_positive, help="Seconds to wait for the model to load.")] = 120.0,
+    namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
@@ -64,7 +66,7 @@ def deploy(
                 await plane.finish(steps.begun, promote=promote, timeout=timeout, progress=steps.tell)
             return steps.begun
 
-        done = call(data_dir, work)
+        done = call(data_dir, work, namespace)
     if form is not Format.TABLE:
         output.data(asdict(done), form)
     elif wait:
@@ -75,11 +77,14 @@ def deploy(
 
 
 def serve(
-    model: Annotated[str, typer.Argument(help="The model.")],
+    *,
+    model: ModelArgument,
     version: Annotated[str, typer.Argument(help="One of its registered versions.")],
     replicas: Annotated[int, typer.Option(min=0, help="Processes that answer.")] = 1,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready.")] = True,
+    namespace: Namespace = None,
     data_dir: DataDir = None,
+    form: Output = Format.TABLE,
 ) -> None:
     """Serve a registered version once more, beside what is served already; 'promote' makes it current.
 
@@ -94,14 +99,17 @@ def serve(
             await plane.wait_ready(server)
         return server
 
-    server = call(data_dir, work)
-    output.say(f"{model} version {version} {'answers' if wait else 'is starting'} as {server}")
+    server = call(data_dir, work, namespace)
+    text = f"{model} version {version} {'answers' if wait else 'is starting'} as {server}"
+    output.outcome({"model": model, "version": version, "server": server, "ready": wait}, form, text)
 
 
 def undeploy(
-    name: Annotated[str, typer.Argument(help="The model.")],
+    name: ModelArgument,
     version: Annotated[str | None, typer.Option(help="Only this version; default: all that are served.")] = None,
+    namespace: Namespace = None,
     data_dir: DataDir = None,
+    form: Output = Format.TABLE,
 ) -> None:
     """Stop serving a model. Its versions stay registered.
 
@@ -109,14 +117,16 @@ def undeploy(
     Example:
       mizzen undeploy iris --version 1
     """
-    for server in call(data_dir, lambda plane: plane.undeploy(name, version)):
-        output.say(f"{server} ended")
+    ended = call(data_dir, lambda plane: plane.undeploy(name, version), namespace)
+    output.outcome({"ended": ended}, form, "\n".join(f"{server} ended" for server in ended))
 
 
 def promote(
-    model: Annotated[str, typer.Argument(help="The model.")],
+    model: ModelArgument,
     version: Annotated[str, typer.Argument(help="The version that answers to its name from now on.")],
+    namespace: Namespace = None,
     data_dir: DataDir = None,
+    form: Output = Format.TABLE,
 ) -> None:
     """Make a version of a model the current one.
 
@@ -124,16 +134,18 @@ def promote(
     Example:
       mizzen promote iris 2
     """
-    call(data_dir, lambda plane: plane.promote(model, version))
-    output.say(f"version {version} of {model} is current")
+    call(data_dir, lambda plane: plane.promote(model, version), namespace)
+    output.outcome({"model": model, "current": version}, form, f"version {version} of {model} is current")
 
 
 def predict(
+    *,
     name: Annotated[str, typer.Argument(help="A model, or one served version such as iris-2.")],
     text: Annotated[
         str, typer.Option("--data", "-d", metavar="JSON|@FILE|-", help="Rows, an object of inputs, or a V2 request.")
     ],
     outputs: Annotated[list[str] | None, typer.Option("--output-name", help="Ask for this output; repeatable.")] = None,
+    namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
@@ -145,7 +157,7 @@ def predict(
       mizzen predict iris --data @request.json -o json
     """
     inputs = _read(text)
-    answer = call(data_dir, lambda plane: plane.infer(name, inputs, outputs=outputs or None))
+    answer = call(data_dir, lambda plane: plane.infer(name, inputs, outputs=outputs or None), namespace)
     if form is not Format.TABLE:
         output.data(answer, form)
         return

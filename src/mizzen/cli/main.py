@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 def main() -> None:
     """Never returns, never shows a traceback (MIZZEN_DEBUG=1 does)."""
     try:
-        from mizzen.cli import output
+        from mizzen.cli import completion, output
         from mizzen.cli.app import app
 
+        completion.prepare()
         try:
             app(prog_name="mizzen")
         except Exception as error:

@@ -21,6 +21,16 @@ class Format(StrEnum):
     YAML = "yaml"
 
 
+class Listed(StrEnum):
+    """Formats of a list of objects."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    NAME = "name"
+    JSON = "json"
+    YAML = "yaml"
+
+
 def say(text: str = "", *, nl: bool = True) -> None:
     """A piece of the result. When nobody reads it any more (`| head -1`), the command has done its work and ends."""
     if not _echo(text, nl=nl):
@@ -37,6 +47,11 @@ def note(text: str) -> None:
     _echo(text, err=True)
 
 
+def warn(text: str) -> None:
+    """Something odd that changes nothing."""
+    note(f"warning: {text}")
+
+
 def tick(step: str, began: float) -> None:
     """A step that is done, and how long it took since the monotonic time `began`."""
     tell(f"✓ {step:<26} {time.monotonic() - began:.1f} s")
@@ -51,14 +66,22 @@ def fail(error: MizzenError) -> None:
         note(f"hint: {error.hint}")
 
 
-def data(value: Any, form: Format) -> None:
+def data(value: Any, form: Format | Listed) -> None:
     """`value` as JSON or YAML."""
-    if form is Format.YAML:
+    if form == Format.YAML:
         import yaml
 
         say(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
     else:
         say(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def outcome(value: Any, form: Format, text: str = "") -> None:
+    """What a command did: a sentence for people, or the same as data."""
+    if form is not Format.TABLE:
+        data(value, form)
+    elif text:
+        say(text)
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -67,6 +90,30 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         say("   ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip())
+
+
+def listing(items: list[dict[str, Any]], keys: tuple[str, ...], nothing: str, form: Format) -> None:
+    """Items with a column for each key; `nothing`, on stderr, when there are none."""
+    if form is not Format.TABLE:
+        data({"items": items}, form)
+    elif not items:
+        note(nothing)
+    else:
+        table(tuple(_title(key) for key in keys), (tuple(_shown(item.get(key)) for key in keys) for item in items))
+
+
+def size(count: int | None) -> str:
+    """Bytes, in the largest unit: 512 B, 3.4 KB, 1.2 GB."""
+    if count is None:
+        return ""
+    if count < 1000:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("KB", "MB", "GB", "TB"):
+        value /= 1000
+        if value < 1000 or unit == "TB":
+            break
+    return f"{value:.1f} {unit}"
 
 
 def age(timestamp: str | None, now: datetime | None = None) -> str:
@@ -78,6 +125,18 @@ def age(timestamp: str | None, now: datetime | None = None) -> str:
         if seconds >= size:
             return f"{seconds // size}{unit}"
     return f"{max(seconds, 0)}s"
+
+
+def _title(key: str) -> str:
+    return "".join(f"-{letter}" if letter.isupper() else letter for letter in key).upper()
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 def _echo(text: str, *, nl: bool = True, err: bool = False) -> bool:

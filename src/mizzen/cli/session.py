@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from mizzen.cli import output
 from mizzen.cli.output import Format
 
 if TYPE_CHECKING:
@@ -33,17 +34,27 @@ DataDir = Annotated[
     ),
 ]
 Output = Annotated[Format, typer.Option("--output", "-o", help="How to print the result.")]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="The namespace [default: default].", show_default=False)
+]
 
 
-def call(data_dir: Path | None, work: Callable[[AsyncPlane], Awaitable[T]]) -> T:
-    """The result of `work` on the plane that is meant."""
+def call(data_dir: Path | None, work: Callable[[AsyncPlane], Awaitable[T]], namespace: str | None = None) -> T:
+    """The result of `work` on the plane that is meant. What the plane finds odd is told on stderr, each once."""
     from mizzen.sdk import locate
 
     place = locate.find(data_dir=data_dir)  # first: without a plane there is no need to wait for the HTTP client
     from mizzen.sdk.client import AsyncPlane
 
+    told: set[str] = set()
+
+    def warned(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            output.warn(text)
+
     async def session() -> T:
-        async with AsyncPlane(place) as plane:
+        async with AsyncPlane(place, namespace=namespace or "default", on_warning=warned) as plane:
             return await work(plane)
 
     return asyncio.run(session())

@@ -26,6 +26,9 @@ def up(
         int | None, typer.Option(help="Of the inference API; 0: a free one [default: 8471].")
     ] = None,
     gateways: Annotated[int | None, typer.Option(help="Number of gateway processes [default: 1].")] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Allow an address that others can reach, without TLS; needs tokens.")
+    ] = False,
     demo: Annotated[bool, typer.Option("--demo", help="Train a small model and serve it as 'iris'.")] = False,
     detach: Annotated[
         bool, typer.Option("--detach", help="Return when it is ready; end it with 'mizzen down'.")
@@ -43,12 +46,13 @@ def up(
     from mizzen.settings import Settings
 
     began = time.monotonic()
-    flags = {"host": host, "port": port, "inference_port": inference_port, "gateways": gateways}
+    flags: dict[str, Any] = {"host": host, "port": port, "inference_port": inference_port, "gateways": gateways}
+    flags |= {"insecure": True} if insecure else {}
     settings = Settings.load(flags | {"data_dir": data_dir})
     viewer.run(settings, flags, demo=demo, detach=detach, began=began)
 
 
-def down(data_dir: DataDir = None) -> None:
+def down(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
     """End the plane and everything it runs, also when parts of it have died.
 
     \b
@@ -60,7 +64,7 @@ def down(data_dir: DataDir = None) -> None:
 
     folder = locate.data_dir_of(data_dir)
     ended = stopping.stop(Home.of(folder))
-    output.say(f"ended {', '.join(ended)}" if ended else f"no plane runs in {folder}")
+    output.outcome({"ended": ended}, form, f"ended {', '.join(ended)}" if ended else f"no plane runs in {folder}")
 
 
 def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:

@@ -1,30 +1,38 @@
-"""Model: which version is current when nobody chose one, or when the model tracks the latest.
+"""Model: which version is current when nobody chose one, or when the model tracks the latest; and what answers for its
+aliases and, if it is a second name of another model, to that name.
 
-Moves forward only. A version that stops answering stays current: taking it back is a person's decision.
+Current moves forward only. A version that stops answering stays current: taking it back is a person's decision. An
+alias moves to what its author wants as soon as that answers, and until then stays where it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from mizzen.errors import Invalid
-from mizzen.kinds.meta import ACTOR_ANNOTATION, Ref, Resource, format_time
-from mizzen.kinds.model import Current, ModelSpec, ModelStatus, ModelVersionSpec
+from mizzen.errors import Conflict, Invalid
+from mizzen.kinds import catalog, references
+from mizzen.kinds.findings import Context
+from mizzen.kinds.meta import ACTOR_ANNOTATION, Condition, Ref, Resource, format_time
+from mizzen.kinds.model import Current, ModelSpec, ModelStatus, ModelVersionSpec, version_object_name
+from mizzen.kinds.references import Reference
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.controller import Decision, find
-from mizzen.stores.store import Store, Where
+from mizzen.reconcile.mentions import Mentions
+from mizzen.stores.store import Guard, Present, Store, Where
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
     resource: Resource
     inference_models: tuple[Resource, ...]
-    """Those of this model."""
+    """Those of this model, or of the one that this is a second name of."""
     versions: frozenset[str]
-    """The versions that exist."""
+    """The versions that exist, likewise."""
+    first: Resource | None = None
+    """The model that this is a second name of."""
 
     @property
     def children(self) -> tuple[Resource, ...]:
@@ -46,46 +54,136 @@ class _Served:
 
 class Models:
     kind = "Model"
-    watches: tuple[str, ...] = ("InferenceModel", "ModelVersion")
+    watches: tuple[str, ...] = ("Model", "InferenceModel", "ModelVersion")
+
+    def __init__(self, context: Context) -> None:
+        """`context` tells what the engine of this home can do."""
+        self._context = context
+        self._first_names = Mentions()
 
     def keys(self, resource: Resource) -> Iterable[Ref]:
-        name = resource.spec.get("modelName")
-        return (Ref(self.kind, name, resource.meta.namespace),) if isinstance(name, str) else ()
+        """The model itself, and its second names."""
+        name = catalog.model_of(resource)
+        if name is None:
+            return ()
+        model = Ref(self.kind, name, resource.meta.namespace)
+        return (model, *self._first_names.naming(model))
 
     async def load(self, store: Store, ref: Ref) -> ModelFacts | None:
         model = await find(store, ref)
         if model is None:
+            self._first_names.forget(ref)
             return None
-        here = Where(namespace=ref.namespace)
-        serving = await store.list("InferenceModel", here)
-        versions = await store.list("ModelVersion", here)
+        second = _second_name_of(model)
+        owner = Ref(self.kind, second.name if second else ref.name, ref.namespace)
+        self._first_names.note(ref, (owner,) if second else ())
+        of_model = Where(namespace=ref.namespace, fields={"spec.modelName": owner.name})
+        versions = (_version_of(item) for item in (await store.list("ModelVersion", of_model)).items)
         return ModelFacts(
             resource=model,
-            inference_models=tuple(item for item in serving.items if item.spec.get("modelName") == ref.name),
-            versions=frozenset(
-                version for item in versions.items if (version := _version_of(item, ref.name)) is not None
-            ),
+            inference_models=(await store.list("InferenceModel", of_model)).items,
+            versions=frozenset(version for version in versions if version is not None),
+            first=await find(store, owner) if second else None,
         )
 
     def decide(self, facts: ModelFacts, now: datetime) -> Decision:
         if facts.resource.deleting:
             return Decision()
+        accepted, findings = catalog.accepted(facts.resource, self._context)
         status = ModelStatus.of(facts.resource)
-        chosen = _chosen(_served(facts), status, track=ModelSpec.of(facts.resource).track)
-        if chosen is None:
-            return Decision()
-        current = Current(version=chosen.version, actor=chosen.actor, time=format_time(now))
-        previous = status.current.version if status.current else status.previous
-        # Everything else of the status is carried over: the server counts `highestVersion` in it.
-        return Decision(
-            status=status.model_copy(update={"current": current, "previous": previous}),
-            decision="promoted",
-            actor=chosen.actor,
-        )
+        if findings.faults:  # whatever answers, answers on
+            return Decision(status=status.model_copy(update={"conditions": (accepted,)}))
+        second = _second_name_of(facts.resource)
+        if second is not None:
+            return _second_name(facts, second, accepted, status)
+        return _first_name(facts, accepted, status, now)
 
 
-def _version_of(resource: Resource, model: str) -> str | None:
-    if resource.deleting or resource.spec.get("modelName") != model:
+def _first_name(facts: ModelFacts, accepted: Condition, status: ModelStatus, now: datetime) -> Decision:
+    spec, served = ModelSpec.of(facts.resource), _served(facts.inference_models, facts.versions)
+    answering = {entry.version for entry in served}
+    # Everything else of the status is carried over: the server counts `highestVersion` in it.
+    status = status.model_copy(
+        update={
+            "conditions": (_told(accepted, spec.aliases, facts.versions),),
+            "aliases": answering_aliases(spec.aliases, status.aliases, answering),
+            "alias_of": None,
+        }
+    )
+    chosen = _chosen(served, status, track=spec.track)
+    if chosen is None:
+        return Decision(status=status)
+    current = Current(version=chosen.version, actor=chosen.actor, time=format_time(now))
+    previous = status.current.version if status.current else status.previous
+    return Decision(
+        status=status.model_copy(update={"current": current, "previous": previous}),
+        decision="promoted",
+        actor=chosen.actor,
+        guard=_still_answers(facts.resource.ref, chosen.version),
+    )
+
+
+def answering_aliases(wanted: Mapping[str, str], told: Mapping[str, str], answering: Iterable[str]) -> dict[str, str]:
+    """What answers for each alias: the version that is wanted, as soon as that one does; until then the one before."""
+    ready = frozenset(answering)
+    moved = {alias: version if version in ready else told.get(alias) for alias, version in wanted.items()}
+    return {alias: version for alias, version in sorted(moved.items()) if version is not None}
+
+
+def _second_name(facts: ModelFacts, second: Reference, accepted: Condition, status: ModelStatus) -> Decision:
+    refusal = _refusal(facts, second)
+    if refusal is not None:
+        return Decision(status=status.model_copy(update={"conditions": (refusal,)}))
+    assert facts.first is not None
+    current = ModelStatus.of(facts.first).current
+    version = second.version or (current.version if current else "")
+    served = _served(facts.inference_models, facts.versions)
+    update: dict[str, object] = {"conditions": (accepted,)}
+    if any(entry.version == version for entry in served):
+        update["alias_of"] = str(second)
+    return Decision(status=status.model_copy(update=update))
+
+
+def _refusal(facts: ModelFacts, second: Reference) -> Condition | None:
+    first = facts.first
+    if first is None or first.deleting:
+        return _refused("ModelNotFound", f"spec.aliasOf: there is no model '{second.name}'")
+    if first.spec.get("aliasOf"):
+        meant = first.spec["aliasOf"]
+        return _refused("AliasChain", f"spec.aliasOf: '{second.name}' is itself a second name, of '{meant}'; name that")
+    if second.version and second.version not in facts.versions:
+        return _refused("VersionNotFound", f"spec.aliasOf: model '{second.name}' has no version {second.version}")
+    return None
+
+
+def _refused(reason: str, message: str) -> Condition:
+    return Condition(type="Accepted", status="False", reason=reason, message=message)
+
+
+def _told(accepted: Condition, aliases: Mapping[str, str], versions: frozenset[str]) -> Condition:
+    """With a word on aliases that wait for their versions."""
+    odd = [
+        f"spec.aliases.{alias}: there is no version {version} yet"
+        for alias, version in sorted(aliases.items())
+        if version not in versions
+    ]
+    if not odd:
+        return accepted
+    message = "; ".join(filter(None, (accepted.message, *odd)))
+    return accepted.model_copy(update={"reason": "AcceptedWithWarnings", "message": message})
+
+
+def _second_name_of(model: Resource) -> Reference | None:
+    """The model that this one is a second name of, as far as its spec can be read."""
+    text = catalog.field(model, "spec.aliasOf")
+    try:
+        return references.parse_unaliased(text) if text else None
+    except ValueError:
+        return None
+
+
+def _version_of(resource: Resource) -> str | None:
+    if resource.deleting:
         return None
     try:
         return ModelVersionSpec.of(resource).version
@@ -93,17 +191,29 @@ def _version_of(resource: Resource, model: str) -> str | None:
         return None
 
 
-def _served(facts: ModelFacts) -> list[_Served]:
+def _served(inference_models: Iterable[Resource], versions: frozenset[str]) -> list[_Served]:
     """Versions that answer, in the order in which they began to."""
     served = []
-    for resource in facts.inference_models:
+    for resource in inference_models:
         status = InferenceModelStatus.of(resource)
         ready = status.condition("Ready")
-        if resource.deleting or ready is None or not ready.true or status.serving_version not in facts.versions:
+        if resource.deleting or ready is None or not ready.true or status.serving_version not in versions:
             continue
         actor = resource.meta.annotations.get(ACTOR_ANNOTATION, ACTOR)
         served.append(_Served(status.serving_version, ready.last_transition_time, actor))
     return sorted(served, key=lambda entry: (entry.since, entry.version))
+
+
+def _still_answers(model: Ref, version: str) -> Guard:
+    """For the write that makes a version current: it may have gone, or its server, since the facts were gathered."""
+
+    def guard(now: Present) -> None:
+        now.get(Ref("ModelVersion", version_object_name(model.name, version), model.namespace))
+        servers = now.list("InferenceModel", Where(namespace=model.namespace, fields={"spec.modelName": model.name}))
+        if not _served(servers, frozenset({version})):
+            raise Conflict(f"version {version} of {model} no longer answers")
+
+    return guard
 
 
 def _chosen(served: list[_Served], status: ModelStatus, *, track: str) -> _Served | None:

@@ -1,9 +1,10 @@
 """InferenceModel -> the Workload that serves its version.
 
 A switch to another version never leaves nothing serving: the old Workload stays as it is until the new one answers.
-What cannot be accepted changes nothing: whatever runs, runs on.
+What cannot be accepted, or cannot run here, changes nothing: whatever runs, runs on.
 
-`Ready` speaks of the version asked for; `servingVersion` and `url` of what answers, also during a short loss.
+`Ready` speaks of the version asked for; `servingVersion` and `url` of what answers, also during a short loss. A version
+that is meant through an alias, or as the current one, is looked up when the spec is new, and again with `followAlias`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mizzen.errors import Invalid
+from mizzen.kinds import catalog, env, placement
+from mizzen.kinds.findings import Context
+from mizzen.kinds.frameworks import SERVED_FRAMEWORKS
 from mizzen.kinds.meta import Condition, Meta, Ref, Resource
-from mizzen.kinds.model import ModelVersionSpec, version_object_name
+from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionSpec, version_object_name
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, url_of, workload_name
 from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 from mizzen.reconcile.controller import Decision, find, owners
+from mizzen.reconcile.mentions import Mentions
 from mizzen.stores.store import Store, Where
 
 CRASHES = 2
@@ -32,50 +37,91 @@ class ServingFacts:
     serving: Resource | None
     """The ModelVersion that answers now, when it is another one."""
     children: tuple[Resource, ...]
+    nodes: tuple[Resource, ...] = ()
+    """Those of the namespace, when it asks for one."""
+
+
+class Obstacle(Exception):
+    """Nothing is wrong with the spec, but it cannot be served here and now."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
 
 
 class Serving:
     kind = "InferenceModel"
-    watches: tuple[str, ...] = ("ModelVersion", "Workload")
+    watches: tuple[str, ...] = ("Model", "ModelVersion", "Workload", "Node")
 
-    def __init__(self, inference_url: str) -> None:
+    def __init__(self, inference_url: str, context: Context) -> None:
+        """`context` tells what the engine of this home can do."""
         self._inference_url = inference_url
-        self._named: dict[Ref, frozenset[Ref]] = {}
-        """Which ModelVersions each InferenceModel named when it was last loaded: the way back from version to key."""
+        self._context = context
+        self._named = Mentions()
+        """Models and ModelVersions by name, and for who asks for a node, any Node of the namespace."""
 
     def keys(self, resource: Resource) -> Iterable[Ref]:
-        if resource.kind == "ModelVersion":
-            return [key for key, named in self._named.items() if resource.ref in named]
-        return owners(resource, self.kind)
+        if resource.kind == "Workload":
+            return owners(resource, self.kind)
+        return self._named.naming(_any_node(resource) if resource.kind == "Node" else resource.ref)
 
     async def load(self, store: Store, ref: Ref) -> ServingFacts | None:
         resource = await find(store, ref)
         if resource is None:
-            self._named.pop(ref, None)
+            self._named.forget(ref)
             return None
-        target, serving = _versions_named(resource)
-        # Noted before they are read: a version created in between then wakes this key again.
-        self._named[ref] = frozenset(version for version in (target, serving) if version)
-        children = await store.list("Workload", Where(namespace=ref.namespace, owner=resource.meta.uid))
+        try:
+            spec = InferenceModelSpec.of(resource)
+        except Invalid:
+            self._named.forget(ref)
+            return ServingFacts(resource, None, None, await _children(store, resource))
+        return await self._load(store, resource, spec)
+
+    async def _load(self, store: Store, resource: Resource, spec: InferenceModelSpec) -> ServingFacts:
+        namespace = resource.meta.namespace
+
+        def version(text: str | None) -> Ref | None:
+            return Ref("ModelVersion", version_object_name(spec.model_name, text), namespace) if text else None
+
+        # Everything is noted before it is read: what is created in between then wakes this key again.
+        model = None if _numbered(spec) else Ref("Model", spec.model_name, namespace)
+        serving = version(InferenceModelStatus.of(resource).serving_version)
+        placed = _any_node(resource) if placement.asks_for_node(spec) else None
+        named = [ref for ref in (model, version(spec.target_version), serving, placed) if ref]
+        self._named.note(resource.ref, named)
+        target = version(meant_version(resource, spec, await find(store, model) if model else None))
+        self._named.note(resource.ref, [*named, target] if target else named)
         return ServingFacts(
             resource=resource,
             target=await find(store, target) if target else None,
             serving=await find(store, serving) if serving and serving != target else None,
-            children=children.items,
+            children=await _children(store, resource),
+            nodes=(await store.list("Node", Where(namespace=namespace))).items if placed else (),
         )
 
     def decide(self, facts: ServingFacts, now: datetime) -> Decision:
         if facts.resource.deleting:
             return Decision()
+        accepted, findings = catalog.accepted(facts.resource, self._context)
+        if findings.faults:
+            return self._refused(facts, accepted, accepted.reason, accepted.message)
+        spec = InferenceModelSpec.of(facts.resource)
         try:
-            spec = InferenceModelSpec.of(facts.resource)
-            if facts.target is None or facts.target.deleting:
-                return self._refused(facts, "VersionNotFound", _not_found(spec))
-            return self._accepted(facts, spec, ModelVersionSpec.of(facts.target))
+            version = _servable(facts, spec)
+        except Obstacle as obstacle:
+            return self._refused(facts, accepted, obstacle.reason, obstacle.message)
         except Invalid as fault:
-            return self._refused(facts, "InvalidSpec", fault.message)
+            unreadable = _not("Accepted", "InvalidSpec", fault.message)
+            return self._refused(facts, unreadable, unreadable.reason, unreadable.message)
+        if version is None:
+            missing = _not("Accepted", "VersionNotFound", _not_found(spec))
+            return self._refused(facts, missing, missing.reason, missing.message)
+        return self._accepted(facts, spec, version, accepted)
 
-    def _accepted(self, facts: ServingFacts, spec: InferenceModelSpec, version: ModelVersionSpec) -> Decision:
+    def _accepted(
+        self, facts: ServingFacts, spec: InferenceModelSpec, version: ModelVersionSpec, accepted: Condition
+    ) -> Decision:
         served = InferenceModelStatus.of(facts.resource).serving_version
         workload = _running(facts, version.version)
         children = [_workload(facts.resource, spec, version)]
@@ -85,27 +131,34 @@ class Serving:
             older = _older_workload(facts, spec, served)
             children += [older] if older else []
             served = served if older else None
-        accepted = Condition(type="Accepted", status="True", reason="Accepted")
-        status = self._status(facts.resource, served, workload, (accepted, _ready(spec, workload)))
-        return Decision(children=tuple(children), status=status)
-
-    def _refused(self, facts: ServingFacts, reason: str, message: str) -> Decision:
-        serving = InferenceModelStatus.of(facts.resource).serving_version
-        conditions = tuple(
-            Condition(type=type_, status="False", reason=reason, message=message) for type_ in ("Accepted", "Ready")
+        target = None if spec.target_version == version.version else version.version
+        conditions = (accepted, _ready(spec, version.version, workload))
+        return Decision(
+            children=tuple(children), status=self._status(facts.resource, target, served, workload, conditions)
         )
+
+    def _refused(self, facts: ServingFacts, accepted: Condition, reason: str, message: str) -> Decision:
+        told = InferenceModelStatus.of(facts.resource)
+        conditions = (accepted, _not("Ready", reason, message))
+        running = _running(facts, told.serving_version)
         return Decision(
             children=tuple(child for child in facts.children if not child.deleting),
-            status=self._status(facts.resource, serving, _running(facts, serving), conditions),
+            status=self._status(facts.resource, told.target_version, told.serving_version, running, conditions),
         )
 
     def _status(
-        self, resource: Resource, serving: str | None, workload: Resource | None, conditions: tuple[Condition, ...]
+        self,
+        resource: Resource,
+        target: str | None,
+        serving: str | None,
+        workload: Resource | None,
+        conditions: tuple[Condition, ...],
     ) -> InferenceModelStatus:
         replicas = WorkloadStatus.of(workload).replicas if workload else ()
         return InferenceModelStatus(
             conditions=conditions,
             url=url_of(self._inference_url, resource.ref) if serving else None,
+            target_version=target,
             serving_version=serving,
             replicas=len(replicas),
             ready_replicas=sum(replica.state == "ready" for replica in replicas),
@@ -113,21 +166,62 @@ class Serving:
         )
 
 
-def _versions_named(resource: Resource) -> tuple[Ref | None, Ref | None]:
-    """The ModelVersions asked for and serving, as far as the spec can be read."""
-    try:
-        spec = InferenceModelSpec.of(resource)
-    except Invalid:
-        return None, None
-    serving = InferenceModelStatus.of(resource).serving_version
+async def _children(store: Store, resource: Resource) -> tuple[Resource, ...]:
+    where = Where(namespace=resource.meta.namespace, owner=resource.meta.uid)
+    return (await store.list("Workload", where)).items
 
-    def ref(version: str) -> Ref:
-        return Ref("ModelVersion", version_object_name(spec.model_name, version), resource.meta.namespace)
 
-    return ref(spec.target_version), ref(serving) if serving else None
+def _any_node(resource: Resource) -> Ref:
+    return Ref("Node", "", resource.meta.namespace)
+
+
+def _numbered(spec: InferenceModelSpec) -> bool:
+    """A number is a version and nothing else: the model need not be asked what it means."""
+    return (spec.target_version or "").isdecimal()
+
+
+def meant_version(resource: Resource, spec: InferenceModelSpec, model: Resource | None) -> str | None:
+    """The version that `targetVersion` names, itself or as an alias of the model; without it, the current one."""
+    aliases = ModelSpec.readable(model.spec).aliases if model else {}
+    asked = spec.target_version
+    if asked is not None and asked not in aliases:
+        return asked
+    told = InferenceModelStatus.of(resource)
+    if told.target_version and not spec.follow_alias and told.observed_generation == resource.meta.generation:
+        return told.target_version
+    if asked is not None:
+        return aliases[asked]
+    current = ModelStatus.of(model).current if model else None
+    return current.version if current else None
+
+
+def _servable(facts: ServingFacts, spec: InferenceModelSpec) -> ModelVersionSpec | None:
+    """The version to serve; None when there is none yet. Raises Obstacle, or Invalid when it cannot be read."""
+    if spec.image:
+        raise Obstacle("ContainersUnsupported", "this engine runs no container images; register a version and serve it")
+    misplaced = placement.misplaced(spec, facts.nodes)
+    if misplaced is not None:
+        raise Obstacle(misplaced.reason, misplaced.message)
+    if spec.manifest:
+        raise Obstacle("ManifestNotFetched", "archives of a manifest are not fetched yet; register the version instead")
+    if spec.checkpoint is not None:
+        raise Obstacle("CheckpointNotFound", f"there is no checkpoint '{spec.checkpoint}'; leave spec.checkpoint out")
+    if facts.target is None or facts.target.deleting:
+        return None
+    version = ModelVersionSpec.of(facts.target)
+    if version.image is not None and not version.artifacts:
+        raise Obstacle("ContainersUnsupported", f"{facts.target.ref} is a container image, and this engine runs none")
+    framework = spec.framework_type or version.framework
+    if framework not in SERVED_FRAMEWORKS:
+        known = ", ".join(SERVED_FRAMEWORKS)
+        raise Obstacle("UnsupportedFramework", f"nothing here serves framework '{framework}'; served are {known}")
+    _entrypoint(version)
+    return version
 
 
 def _not_found(spec: InferenceModelSpec) -> str:
+    if spec.target_version is None:
+        return f"model '{spec.model_name}' has no current version; set spec.targetVersion to the one to serve"
     return (
         f"model '{spec.model_name}' has no version {spec.target_version}; "
         "register it, or set spec.targetVersion to a version that exists"
@@ -146,6 +240,8 @@ def _older_workload(facts: ServingFacts, spec: InferenceModelSpec, version: str 
 
 def _workload(resource: Resource, spec: InferenceModelSpec, version: ModelVersionSpec) -> Resource:
     meta = Meta(name=workload_name(resource.meta.name, version.version), namespace=resource.meta.namespace)
+    secrets = {name: ref.wire() for name, ref in env.secret_values(spec.env).items()}
+    variables = {"env": env.plain_values(spec.env), "secretEnv": secrets}
     # The spec is written as plain data, not as a typed WorkloadSpec: new defaults must not restart what runs.
     return Resource(
         kind="Workload",
@@ -156,6 +252,7 @@ def _workload(resource: Resource, spec: InferenceModelSpec, version: ModelVersio
             "artifacts": [artifact.wire() for artifact in version.artifacts],
             "replicas": spec.replicas,
             "restart": "Always",
+            **{field: values for field, values in variables.items() if values},
         },
     )
 
@@ -173,7 +270,7 @@ def _entrypoint(version: ModelVersionSpec) -> str:
     """Where the model is in its artifacts. With a single file there is nothing to choose."""
     if version.entrypoint is not None:
         return version.entrypoint
-    if len(version.artifacts) > 1:
+    if len(version.artifacts) != 1:
         name = version_object_name(version.model_name, version.version)
         raise Invalid(
             f"ModelVersion/{name} has {len(version.artifacts)} files and no spec.entrypoint to tell which to load"
@@ -194,19 +291,20 @@ def _available(workload: Resource) -> bool:
     return condition is not None and condition.true
 
 
-def _ready(spec: InferenceModelSpec, workload: Resource | None) -> Condition:
+def _ready(spec: InferenceModelSpec, version: str, workload: Resource | None) -> Condition:
     if spec.replicas > 0 and workload is not None and _available(workload):
-        message = f"version {spec.target_version} answers"
-        return Condition(type="Ready", status="True", reason="Serving", message=message)
+        return Condition(type="Ready", status="True", reason="Serving", message=f"version {version} answers")
     replicas = WorkloadStatus.of(workload).replicas if workload else ()
-    reason, message = _why_not(replicas) if spec.replicas > 0 else ("NoReplicas", "spec.replicas is 0")
-    return Condition(type="Ready", status="False", reason=reason, message=message)
+    return _not("Ready", *(_why_not(replicas) if spec.replicas > 0 else ("NoReplicas", "spec.replicas is 0")))
 
 
 def _why_not(replicas: tuple[ReplicaStatus, ...]) -> tuple[str, str]:
     for replica in replicas:
         if replica.state == "failed":
             return "LoadFailed", replica.message or f"replica {replica.index} gave up; see its log"
+    for replica in replicas:
+        if replica.reason:
+            return replica.reason, replica.message
     for replica in replicas:
         if replica.state == "waiting" and replica.restarts >= CRASHES:
             return (
@@ -215,3 +313,7 @@ def _why_not(replicas: tuple[ReplicaStatus, ...]) -> tuple[str, str]:
             )
     said = next((replica.message for replica in replicas if replica.message), "")
     return "Starting", said or "waiting for the first replica to answer"
+
+
+def _not(type_: str, reason: str, message: str) -> Condition:
+    return Condition(type=type_, status="False", reason=reason, message=message)

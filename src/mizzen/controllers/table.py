@@ -19,6 +19,7 @@ import msgspec
 from mizzen.errors import Expired
 from mizzen.graph import plan
 from mizzen.graph.compile import compile_table
+from mizzen.kinds.meta import Resource
 from mizzen.stores.store import Store
 
 KINDS = ("Model", "InferenceModel", "Workload")
@@ -73,12 +74,19 @@ class TablePublisher:
 
     async def _follow(self) -> NoReturn:
         while True:
-            listing = await self._store.list(KINDS[0])
+            async with self._store.snapshot() as moment:
+                listings = [await moment.list(kind) for kind in KINDS]
+            told = {item.ref: told_of(item) for listing in listings for item in listing.items}
             self._changed.set()
             try:
-                async for event in self._store.watch(None, listing.resource_version):
+                async for event in self._store.watch(None, listings[0].resource_version):
                     if event.resource.kind in KINDS:
-                        self._changed.set()
+                        before = told.pop(event.resource.ref, None)
+                        after = None if event.type == "DELETED" else told_of(event.resource)
+                        if after is not None:
+                            told[event.resource.ref] = after
+                        if before != after:
+                            self._changed.set()
             except Expired:
                 continue
             raise RuntimeError("the watch ended by itself")
@@ -98,6 +106,22 @@ class TablePublisher:
         async with self._store.snapshot() as moment:
             models, inference_models, workloads = [await moment.list(kind) for kind in KINDS]
         return compile_table(models.items, inference_models.items, workloads.items, serial=int(models.resource_version))
+
+
+def told_of(resource: Resource) -> object:
+    """What a table may say because of this object; None: nothing. Equal for two states that make no difference, such as
+    those of a model which gets one more version."""
+    if resource.deleting:
+        return None
+    status = resource.status
+    match resource.kind:
+        case "Model":
+            told = {field: status.get(field) for field in ("current", "aliases", "aliasOf") if status.get(field)}
+            return told or None
+        case "InferenceModel":
+            return resource.spec, status.get("servingVersion"), status.get("targetVersion")
+        case _:
+            return resource.spec, status.get("replicas")
 
 
 def _holds(path: Path, data: bytes) -> bool:

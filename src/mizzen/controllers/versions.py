@@ -1,4 +1,4 @@
-"""ModelVersion: whether it can be served, as experience has shown.
+"""ModelVersion: whether its spec can be worked with, and whether it can be served, as experience has shown.
 
 The last thing known stays known: a version that answered once is `Servable` also when nobody serves it any more.
 """
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mizzen.errors import Invalid
+from mizzen.kinds import catalog
+from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Condition, Ref, Resource
 from mizzen.kinds.model import ModelVersionStatus, version_object_name
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
@@ -32,12 +34,17 @@ class Versions:
     kind = "ModelVersion"
     watches: tuple[str, ...] = ("InferenceModel",)
 
+    def __init__(self, context: Context) -> None:
+        """`context` tells what the engine of this home can do."""
+        self._context = context
+
     def keys(self, resource: Resource) -> Iterable[Ref]:
         try:
             spec = InferenceModelSpec.of(resource)
         except Invalid:
             return ()
-        versions = {spec.target_version, InferenceModelStatus.of(resource).serving_version} - {None}
+        status = InferenceModelStatus.of(resource)
+        versions = {spec.target_version, status.target_version, status.serving_version} - {None}
         return [
             Ref(self.kind, version_object_name(spec.model_name, str(version)), resource.meta.namespace)
             for version in versions
@@ -47,12 +54,14 @@ class Versions:
         version = await find(store, ref)
         if version is None:
             return None
-        listing = await store.list("InferenceModel", Where(namespace=ref.namespace))
+        of_model = Where(namespace=ref.namespace, fields={"spec.modelName": catalog.model_of(version) or ""})
+        listing = await store.list("InferenceModel", of_model)
         return VersionFacts(version, tuple(item for item in listing.items if ref in self.keys(item)))
 
     def decide(self, facts: VersionFacts, now: datetime) -> Decision:
         if facts.resource.deleting:
             return Decision()
+        accepted, _ = catalog.accepted(facts.resource, self._context)
         seen = [_experience(facts.resource.ref, resource) for resource in facts.inference_models]
         known = ModelVersionStatus.of(facts.resource).condition("Servable")
         servable = (
@@ -61,17 +70,18 @@ class Versions:
             or known
             or Condition(type="Servable", status="Unknown", reason="NotServedYet")
         )
-        return Decision(status=ModelVersionStatus(conditions=(servable,)))
+        return Decision(status=ModelVersionStatus(conditions=(accepted, servable)))
 
 
 def _experience(version: Ref, resource: Resource) -> Condition | None:
     """What this InferenceModel tells about the version; None when it tells nothing."""
-    ready = InferenceModelStatus.of(resource).condition("Ready")
+    status = InferenceModelStatus.of(resource)
+    ready = status.condition("Ready")
     # A condition about an older spec may speak of another version.
     if ready is None or ready.observed_generation != resource.meta.generation:
         return None
     spec = InferenceModelSpec.of(resource)
-    if version.name != version_object_name(spec.model_name, spec.target_version):
+    if version.name != version_object_name(spec.model_name, status.target_version or spec.target_version or ""):
         return None
     if ready.true:
         return Condition(type="Servable", status="True", reason="Served", message=f"{resource.ref} served it")

@@ -11,6 +11,8 @@ from datetime import datetime
 
 from mizzen.engines.engine import Engine, Observation
 from mizzen.errors import Invalid
+from mizzen.kinds import catalog
+from mizzen.kinds.catalog import NOTHING_KNOWN
 from mizzen.kinds.meta import ENGINE_FINALIZER, Condition, Ref, Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 from mizzen.reconcile.controller import Decision, find
@@ -68,8 +70,9 @@ class Workloads:
             return Decision(again=WHILE_DELETING)
         replicas = facts.observation.replicas if not facts.fault else _refused(facts)
         unsettled = any(replica.state in _UNSETTLED for replica in replicas)
+        accepted, _ = catalog.accepted(facts.resource, NOTHING_KNOWN)
         return Decision(
-            status=WorkloadStatus(replicas=replicas, conditions=(_available(replicas, facts.fault),)),
+            status=WorkloadStatus(replicas=replicas, conditions=(accepted, _available(replicas, facts.fault))),
             again=WHILE_UNSETTLED if unsettled else SAFETY_NET,
         )
 
@@ -93,7 +96,8 @@ def _available(replicas: tuple[ReplicaStatus, ...], fault: str) -> Condition:
 
 def _why_not(replicas: tuple[ReplicaStatus, ...]) -> tuple[str, str]:
     for state, reason in _REASONS.items():
-        told = [replica.message for replica in replicas if replica.state == state]
+        told = [replica for replica in replicas if replica.state == state]
         if told:
-            return reason, next(filter(None, told), "")
+            best = next((replica for replica in told if replica.message), told[0])
+            return best.reason or reason, best.message
     return "NoReplicas", "no replica is wanted or known"

@@ -1,6 +1,10 @@
 """Everything the gateway answers that is not hot: health, metadata, metrics, and infer requests whose URL is unusual.
 
 A plain ASGI app. Every error reads {"error": "<text>"}, as V2 wants it. Host and Origin are `front`'s business.
+
+Health is told to everybody, whatever credentials they send: it says nothing of what is served. All else is decided by
+the permits before it is looked for, so nobody learns which names there are by asking. To see what a name is, and
+whether it is ready, one must be allowed to read it or to call it; lists and metrics show what one is allowed to see.
 """
 
 from __future__ import annotations
@@ -14,8 +18,10 @@ from urllib.parse import unquote_to_bytes
 from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 
 import mizzen
+from mizzen.access.policy import Verb
 from mizzen.errors import NotFound, TooLarge, Unavailable
-from mizzen.gateway.infer import Inference, Service
+from mizzen.gateway.infer import Asked, Inference, Service
+from mizzen.gateway.permits import ALLOWED, FORBIDDEN, PLANE, PREDICT, READ, SEE, UNAUTHENTICATED, Ruling
 from mizzen.gateway.queues import UNAVAILABLE, Queue
 from mizzen.gateway.routes import DEFAULT_NAMESPACE, Endpoint
 from mizzen.protocol import v2
@@ -29,13 +35,14 @@ JSON: Header = (b"content-type", b"application/json")
 PROMETHEUS: Header = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 _RETRY: Header = (b"retry-after", b"1")
 _CLOSE: Header = (b"connection", b"close")
-_FIXED = {
+_CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="mizzen"')
+_OPEN = {
     "": {"name": "mizzen inference", "links": ["/v2", "/v2/models", "/metrics", "/healthz"]},
     "healthz": {"status": "ok"},
-    "v2": {"name": "mizzen", "version": mizzen.__version__, "extensions": []},
     "v2/health/live": {"live": True},
     "v2/health/ready": {"ready": True, "live": True},
 }
+_SERVER = {"name": "mizzen", "version": mizzen.__version__, "extensions": []}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,44 +85,78 @@ class App:
         assert scope["type"] == "http"
         namespace, path = _split(scope["raw_path"])
         model = _model_path(namespace, path)
+        given = tuple(value for name, value in scope["headers"] if name == b"authorization")
+        asked = Asked(scope["method"], scope["raw_path"].decode("latin-1"), given)
         if model is not None and model.what == "infer":
             if scope["method"] == "POST":
-                answer = await self._infer(model, dict(scope["headers"]).get(b"mizzen-timeout-ms"), receive)
+                answer = await self._infer(asked, model, dict(scope["headers"]).get(b"mizzen-timeout-ms"), receive)
             else:
                 answer = self._refused(405, "this path takes POST", (b"allow", b"POST"))
         else:
-            answer = self._read(namespace, path, model)
-            if answer.code != 404 and scope["method"] not in ("GET", "HEAD"):
+            answer = self._read(asked, namespace, path, model)
+            if answer.code not in (404, UNAUTHENTICATED, FORBIDDEN) and scope["method"] not in ("GET", "HEAD"):
                 answer = _error(405, "this path takes GET and HEAD", (b"allow", b"GET, HEAD"))
             elif answer.code == UNAVAILABLE and model is not None and model.what == "metadata":
-                answer = await self._held(model, receive)
+                answer = await self._held(asked, model, receive)
         if answer is None:
             return  # nobody is there any more
         length = (b"content-length", str(len(answer.body)).encode())
         await send({"type": "http.response.start", "status": answer.code, "headers": [*answer.headers, length]})
         await send({"type": "http.response.body", "body": answer.body, "more_body": False})
 
-    def _read(self, namespace: str | None, path: list[str], model: ModelPath | None) -> Answer:
+    def _read(self, asked: Asked, namespace: str | None, path: list[str], model: ModelPath | None) -> Answer:
         if model is not None:
-            return self._about(model)
+            return self._about(asked, model)
         if path == ["v2", "models"]:
-            return self._models(namespace or DEFAULT_NAMESPACE)
+            return self._models(asked, namespace or DEFAULT_NAMESPACE)
         if path == ["metrics"] and namespace is None:
-            return Answer(200, self._service.metrics.render(self._queues()), (PROMETHEUS,))
-        fixed = _FIXED.get("/".join(path))
+            return self._metrics(asked)
+        if path == ["v2"]:
+            return self._refusal(asked, self._plane(asked)) or _json(_SERVER)
+        fixed = _OPEN.get("/".join(path))
         if fixed is None or (namespace is not None and path[0] != "v2"):
             return _error(404, "there is nothing at this path; see /")
         return _json(fixed)
 
-    def _models(self, namespace: str) -> Answer:
+    def _models(self, asked: Asked, namespace: str) -> Answer:
+        some = self._service.permits.rule_some(asked.credentials, SEE, namespace)
+        if refusal := self._refusal(asked, some):
+            return refusal
         models = [
             {"name": name, "version": found.current.version, "ready": found.current.ready}
             for (space, name), found in sorted(self._service.routes.names.items())
-            if space == namespace
+            if space == namespace and self._sees(asked, space, name)
         ]
         return _json({"models": models})
 
-    def _about(self, path: ModelPath) -> Answer:
+    def _metrics(self, asked: Asked) -> Answer:
+        if refusal := self._refusal(asked, self._plane(asked)):
+            return refusal
+        text = self._service.metrics.render(self._queues(), lambda space, name: self._sees(asked, space, name))
+        return Answer(200, text, (PROMETHEUS,))
+
+    def _plane(self, asked: Asked) -> Ruling:
+        return self._service.permits.rule(asked.credentials, READ, PLANE)
+
+    def _sees(self, asked: Asked, namespace: str, name: str) -> bool:
+        target = self._service.routes.target(namespace, name)
+        return self._service.permits.rule(asked.credentials, SEE, target).code == ALLOWED
+
+    def _may(self, asked: Asked, path: ModelPath, verbs: tuple[Verb, ...]) -> Ruling:
+        target = self._service.routes.target(path.namespace, path.name, path.version)
+        return self._service.permits.rule(asked.credentials, verbs, target)
+
+    def _refusal(self, asked: Asked, ruling: Ruling) -> Answer | None:
+        """None when it is allowed. A refusal is written down for the audit."""
+        if ruling.code == ALLOWED:
+            return None
+        self._service.note(asked, ruling)
+        more = {UNAUTHENTICATED: (_CHALLENGE,), UNAVAILABLE: (_RETRY,)}.get(ruling.code, ())
+        return self._refused(ruling.code, ruling.reason, *more)
+
+    def _about(self, asked: Asked, path: ModelPath) -> Answer:
+        if refusal := self._refusal(asked, self._may(asked, path, SEE)):
+            return refusal
         try:
             found = self._service.routes.name(path.namespace, path.name)
             endpoint = self._service.routes.find(path.namespace, path.name, path.version)
@@ -137,11 +178,11 @@ class App:
         }
         return _json(metadata)
 
-    async def _held(self, path: ModelPath, receive: ASGIReceiveCallable) -> Answer | None:
+    async def _held(self, asked: Asked, path: ModelPath, receive: ASGIReceiveCallable) -> Answer | None:
         """Metadata as soon as a replica is there, waited for just as infer requests wait. None: the client has gone."""
         gone = asyncio.ensure_future(_disconnected(receive))
         try:
-            while (answer := self._about(path)).code == UNAVAILABLE and self._may_hold(path):
+            while (answer := self._about(asked, path)).code == UNAVAILABLE and self._may_hold(path):
                 await asyncio.wait((gone,), timeout=LOOK_SECONDS)
                 if gone.done():
                     return None
@@ -156,12 +197,16 @@ class App:
             return False
         return endpoint.may_hold(self._service.clock())
 
-    async def _infer(self, path: ModelPath, timeout_ms: bytes | None, receive: ASGIReceiveCallable) -> Answer | None:
+    async def _infer(
+        self, asked: Asked, path: ModelPath, timeout_ms: bytes | None, receive: ASGIReceiveCallable
+    ) -> Answer | None:
         try:
-            self._service.routes.find(path.namespace, path.name, path.version)
+            self._callable(asked, path)
             body = await self._body(receive)
-            # Again: a new Table may have come while the body did.
-            endpoint = self._service.routes.find(path.namespace, path.name, path.version)
+            # Again: a new Table, or other rights, may have come while the body did.
+            endpoint = self._callable(asked, path)
+        except _Refused as error:
+            return error.answer
         except NotFound as error:
             return self._refused(404, error.message)
         except Unavailable as error:
@@ -181,6 +226,12 @@ class App:
             gone.cancel()
             inference.cancel(self._service.clock())
 
+    def _callable(self, asked: Asked, path: ModelPath) -> Endpoint:
+        refusal = self._refusal(asked, self._may(asked, path, PREDICT))
+        if refusal is not None:
+            raise _Refused(refusal)
+        return self._service.routes.find(path.namespace, path.name, path.version)
+
     async def _body(self, receive: ASGIReceiveCallable) -> bytes | None:
         """None when the client left while it sent it."""
         parts: list[bytes] = []
@@ -199,6 +250,11 @@ class App:
     def _refused(self, code: int, text: str, *headers: Header) -> Answer:
         self._service.metrics.refused[code] += 1
         return _error(code, text, (b"mizzen-request-id", self._service.new_id()), *headers)
+
+
+class _Refused(Exception):
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
 
 
 async def _disconnected(receive: ASGIReceiveCallable) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
@@ -12,8 +12,10 @@ from mizzen.gateway.queues import UNAVAILABLE
 from mizzen.protocol import v2
 
 _CLOSE = b"connection: close\r\n"
-_RETRY = b"retry-after: 1\r\n"
-_STATUS = {code: line + b"content-type: application/json\r\n" for code, line in STATUS_LINE.items()}
+_BY_CODE = {UNAVAILABLE: b"retry-after: 1\r\n", 401: b'www-authenticate: Bearer realm="mizzen"\r\n'}
+_STATUS = {
+    code: line + b"content-type: application/json\r\n" + _BY_CODE.get(code, b"") for code, line in STATUS_LINE.items()
+}
 
 
 class Connection(Protocol):
@@ -24,23 +26,14 @@ class Connection(Protocol):
 class Front:
     """What the connections of one gateway process share."""
 
-    __slots__ = ("date", "heads", "now", "service", "verdicts")
+    __slots__ = ("date", "now", "service", "verdicts")
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, *, loopback: bool) -> None:
         self.service = service
-        self.verdicts = Verdicts()
-        self.heads: dict[bytes, KnownHead] = {}
+        self.verdicts = Verdicts(loopback)
         self.date = b""
         """The Date header line; like `now`, renewed every second by whoever runs the server."""
         self.now = service.clock()
-
-
-class KnownHead(NamedTuple):
-    """What a head amounts to that is allowed, keeps the connection open and says how long its body is."""
-
-    url: bytes
-    length: int
-    timeout_ms: bytes | None
 
 
 class Exchange(Inference):
@@ -68,7 +61,6 @@ class Exchange(Inference):
 
     def rendered(self, date: bytes, last: bool) -> bytes:
         code, body = self.code, self._body
-        return b"%b%b%b%bmizzen-request-id: %b\r\ncontent-length: %d\r\n\r\n%b" % (
-            _STATUS[code], date, _CLOSE if last else b"", _RETRY if code == UNAVAILABLE else b"",
-            self.id, len(body), body,
+        return b"%b%b%bmizzen-request-id: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+            _STATUS[code], date, _CLOSE if last else b"", self.id, len(body), body,
         )  # fmt: skip

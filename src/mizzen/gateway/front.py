@@ -4,11 +4,13 @@ An infer request whose URL is known byte for byte is answered here by callbacks;
 strings, escapes) go on to the ASGI app as if this class were not there. Both kinds may follow each other on one
 connection: `_line` holds what is unanswered, in the order it was asked, and answers leave in that order.
 
-Checked here for every request, because here all of them pass: Host and Origin, and the length of head and body.
+Checked here for every request, because here all of them pass: Host and Origin, and the length of head and body. Who may
+ask is checked here for hot requests, and in `app` for the others.
 
-Clients repeat themselves: a head that was read and judged before, byte for byte the same, means what it meant then. So
-heads of hot requests are remembered (`Front.heads`), and a request that comes in one piece behind a known head skips
-the parser. That is worth a third of all the work done here in Python.
+Clients repeat themselves: a head that was read and judged before, byte for byte the same, means what it meant then,
+token and all. So heads of hot requests are remembered (`Service.heads`), and a request that comes in one piece behind a
+known head skips the parser and the permits. That is worth a third of all the work done here in Python. They are
+forgotten with the Table and the access.json that they were judged by, and none is used after its token has ended.
 
 This leans on parts of uvicorn that are not public. tests/unit/gateway/test_uvicorn_contract.py names them all.
 
@@ -30,7 +32,9 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from mizzen.gateway.exchange import Exchange, Front, KnownHead
+from mizzen.gateway.exchange import Exchange, Front
+from mizzen.gateway.infer import Asked, KnownHead
+from mizzen.gateway.permits import ALLOWED, PREDICT, Credentials, Ruling
 from mizzen.gateway.routes import Endpoint
 
 HEAD_BYTES = 64 << 10
@@ -64,6 +68,7 @@ class FastProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._front = front
         self._service = front.service
+        self._heads = front.service.heads
         self._line: deque[Exchange | tuple[RequestResponseCycle, ASGI3Application]] = deque()
         self._idle_since = front.now
         self._stopping = False
@@ -78,9 +83,12 @@ class FastProtocol(HttpToolsProtocol):
         """Requests that began in the data at hand."""
         self._in_head = False
         self._head_bytes = 0
-        self._hosted = False
-        self._foreign = False
-        self._allowed = False
+        self._hosts: list[bytes] = []
+        self._origins: list[bytes] = []
+        self._credentials: Credentials = ()
+        self._welcome = False
+        """It comes from where requests may come from."""
+        self._ruling: Ruling | None = None
         self._length = 0
         self._timeout_ms: bytes | None = None
         self._has_connection = False
@@ -132,12 +140,12 @@ class FastProtocol(HttpToolsProtocol):
             return
         if not self._reading:
             end = data.find(_END) + 4
-            known = self._front.heads.get(data[:end])
+            known = self._heads.get(data[:end])
             if known is not None and len(data) == end + known.length:
-                endpoint = self._service.routes.hot.get(known.url)
-                if endpoint is not None:
-                    self._begin(endpoint, data[end:], known.timeout_ms, closes=False)
+                if known.until is None or self._service.wall() < known.until:
+                    self._begin(known.endpoint, data[end:], known.timeout_ms, closes=False)
                     return
+                del self._heads[data[:end]]
         while data and not self._deaf:
             data = self._parse(data)
 
@@ -160,7 +168,11 @@ class FastProtocol(HttpToolsProtocol):
         self._reading_since = self._heard_at = self._front.now
         self._begun += 1
         self._head_bytes = 0
-        self._hosted = self._foreign = self._has_connection = False
+        self._hosts = []
+        self._origins = []
+        self._credentials = ()
+        self._ruling = None
+        self._has_connection = False
         self._length = 0
         self._timeout_ms = None
 
@@ -170,14 +182,13 @@ class FastProtocol(HttpToolsProtocol):
         name = name.lower()
         self.headers.append((name, value))
         if name == b"host":
-            self._hosted = True
-            if not self._front.verdicts.host(value):
-                self._foreign = True
+            self._hosts.append(value)
         elif name == b"content-length":
             self._length = int(value)
+        elif name == b"authorization":
+            self._credentials += (value,)
         elif name == b"origin":
-            if not self._front.verdicts.origin(value):
-                self._foreign = True
+            self._origins.append(value)
         elif name == b"connection":
             self._has_connection = True
         elif name == b"mizzen-timeout-ms":
@@ -191,9 +202,9 @@ class FastProtocol(HttpToolsProtocol):
             return
         service = self._service
         self._endpoint = service.routes.hot.get(self.url) if self.parser.get_method() == b"POST" else None
-        self._allowed = self._hosted and not self._foreign
+        self._welcome = self._front.verdicts.good(self._hosts, self._origins)
         too_long = self._length > service.max_body_bytes
-        if self._endpoint is None and self._allowed and not too_long:
+        if self._endpoint is None and self._welcome and not too_long:
             self._fast = False
             self._pass_on()
             return
@@ -204,8 +215,13 @@ class FastProtocol(HttpToolsProtocol):
         )
         self._body = []
         self._body_bytes = 0
+        if self._welcome and self._endpoint is not None:
+            # Already here: what somebody sends who may not, is not kept.
+            self._ruling = service.permits.rule(self._credentials, PREDICT, self._endpoint.target)
         if too_long:
             self._refuse_and_close(413, f"the body is larger than {service.max_body_bytes} bytes")
+        elif self.expect_100_continue and self._ruling is not None and self._ruling.code != ALLOWED:
+            self._refuse_and_close(*self._ruled(self._ruling))
         elif self.expect_100_continue:
             self._owes_continue = True
             self._continue_if_due()
@@ -217,7 +233,8 @@ class FastProtocol(HttpToolsProtocol):
         if not self._fast:
             super().on_body(body)
             return
-        self._body.append(body)
+        if self._ruling is not None and self._ruling.code == ALLOWED:
+            self._body.append(body)
         self._body_bytes += len(body)
         if self._body_bytes > self._service.max_body_bytes:
             self._refuse_and_close(413, f"the body is larger than {self._service.max_body_bytes} bytes")
@@ -242,15 +259,20 @@ class FastProtocol(HttpToolsProtocol):
             return
         self._owes_continue = False
         self._deaf = self._closes
-        if self._endpoint is None or not self._allowed:
-            exchange = Exchange(self, self._closes)
-            self._line.append(exchange)
-            exchange.refuse(403, "Host and Origin must be loopback: only this machine may ask", self._service)
-        else:
-            body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-            # A new Table may have come while the body did.
-            endpoint = self._service.routes.hot.get(self.url, self._endpoint)
-            self._begin(endpoint, body, self._timeout_ms, self._closes)
+        if self._endpoint is None or self._ruling is None:
+            reason = self._front.verdicts.reason
+            self._service.note_foreign(self._asked(), reason)
+            self._refuse(403, reason)
+            return
+        if self._ruling.code == ALLOWED:
+            # A new Table, or other rights, may have come while the body did.
+            self._endpoint = self._service.routes.hot.get(self.url, self._endpoint)
+            self._ruling = self._service.permits.rule(self._credentials, PREDICT, self._endpoint.target)
+        if self._ruling.code != ALLOWED:
+            self._refuse(*self._ruled(self._ruling))
+            return
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self._begin(self._endpoint, body, self._timeout_ms, self._closes)
 
     # Reading
 
@@ -291,13 +313,29 @@ class FastProtocol(HttpToolsProtocol):
     def _remember_head(self, data: bytes) -> None:
         """`data` was one whole request."""
         end = data.find(_END) + 4
-        plain = self._fast and self._allowed and self._endpoint is not None and not self.expect_100_continue
+        ruling = self._ruling if self._fast and not self.expect_100_continue else None
+        if ruling is None or ruling.code != ALLOWED or self._endpoint is None:
+            return
         # The length tells a body of a known size from one in chunks, and from an odd start of the data.
-        if plain and end + self._length == len(data) and 4 < end <= HEAD_TO_KEEP:
-            heads = self._front.heads
+        if end + self._length == len(data) and 4 < end <= HEAD_TO_KEEP:
+            heads = self._heads
             if len(heads) >= HEADS:
                 heads.clear()
-            heads[data[:end]] = KnownHead(self.url, self._length, self._timeout_ms)
+            heads[data[:end]] = KnownHead(self._endpoint, self._length, self._timeout_ms, ruling.until)
+
+    def _asked(self) -> Asked:
+        path = self.url.partition(b"?")[0].decode("latin-1")
+        return Asked(self.parser.get_method().decode("latin-1"), path, self._credentials)
+
+    def _ruled(self, ruling: Ruling) -> tuple[int, str]:
+        """The code and the words to refuse with, written down for the audit."""
+        self._service.note(self._asked(), ruling)
+        return ruling.code, ruling.reason
+
+    def _refuse(self, code: int, text: str) -> None:
+        exchange = Exchange(self, self._closes)
+        self._line.append(exchange)
+        exchange.refuse(code, text, self._service)
 
     def _begin(self, endpoint: Endpoint, body: bytes, timeout_ms: bytes | None, closes: bool) -> None:
         exchange = Exchange(self, closes)

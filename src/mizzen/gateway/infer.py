@@ -7,29 +7,86 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
+from mizzen.access.policy import ANONYMOUS
 from mizzen.gateway.metrics import GONE, Metrics
+from mizzen.gateway.permits import FORBIDDEN, PLANE, UNAUTHENTICATED, Credentials, Permits, Ruling
 from mizzen.gateway.queues import BAD_REQUEST, OK, Call
+from mizzen.gateway.refusals import Refusals
 from mizzen.gateway.routes import Endpoint, Routes
 from mizzen.protocol import frames, v2
 
 _MILLISECONDS = re.compile(rb"[0-9]{1,12}(\.[0-9]{1,12})?")
 
 
+class KnownHead(NamedTuple):
+    """What a head amounts to that is allowed, keeps the connection open and says how long its body is."""
+
+    endpoint: Endpoint
+    length: int
+    timeout_ms: bytes | None
+    until: float | None
+    """When the token in it ends, in seconds since 1970."""
+
+
 class Service:
     """What all requests of one gateway process share."""
 
-    __slots__ = ("clock", "max_body_bytes", "metrics", "new_id", "routes")
+    __slots__ = (
+        "clock", "heads", "max_body_bytes", "metrics", "new_id", "permits", "refusals", "routes", "wall",
+    )  # fmt: skip
 
     def __init__(
-        self, *, max_body_bytes: int, metrics: Metrics, clock: Callable[[], float], new_id: Callable[[], bytes]
+        self,
+        *,
+        max_body_bytes: int,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        new_id: Callable[[], bytes],
+        permits: Permits,
+        refusals: Refusals,
     ) -> None:
+        """`clock` measures, `wall` tells the time: seconds since 1970."""
         self.routes = Routes(from_table=False)
-        """Replaced whole when a new Table comes."""
+        self.permits = permits
+        self.heads: dict[bytes, KnownHead] = {}
+        """Heads of requests that were judged by these routes and permits, byte for byte."""
+        self.refusals = refusals
+        self.wall = wall
         self.max_body_bytes = max_body_bytes
         self.metrics = metrics
         self.clock = clock
         self.new_id = new_id
+
+    def replace(self, *, routes: Routes | None = None, permits: Permits | None = None) -> None:
+        """A new Table has come, or a new access.json. What was judged by the old one is forgotten."""
+        self.routes = routes or self.routes
+        self.permits = permits or self.permits
+        self.heads.clear()
+
+    def note(self, asked: Asked, ruling: Ruling) -> None:
+        """For the audit, when it is a refusal."""
+        if ruling.code not in (UNAUTHENTICATED, FORBIDDEN):
+            return
+        target = PLANE if ruling.verb == "authenticate" else ruling.target
+        self.refusals.note(
+            ruling.code, ruling.reason, actor=ruling.actor, verb=ruling.verb, kind=target.kind,
+            namespace=target.namespace, name=target.name, method=asked.method, path=asked.path,
+        )  # fmt: skip
+
+    def note_foreign(self, asked: Asked, reason: str) -> None:
+        """A request that was refused for where it came from, before anybody asked whose it was."""
+        self.note(asked, Ruling(FORBIDDEN, reason, ANONYMOUS.name, "authenticate", PLANE))
+
+
+class Asked(NamedTuple):
+    """A request, as far as it matters who sent it, and where to."""
+
+    method: str
+    path: str
+    credentials: Credentials
 
 
 class Inference(Call):

@@ -1,6 +1,8 @@
-"""Who may speak to a server on loopback: no web page. A page can post to 127.0.0.1, but it cannot hide that it does.
+"""Where a request may come from: from no web page of somebody else.
 
-A page that reaches us by its own host name (DNS rebinding) shows in Host; one that posts across origins, in Origin.
+A page can post to this machine, but it cannot hide that it does. One that reaches us by its own host name (DNS
+rebinding) shows in Host; one that posts across origins, in Origin. On loopback both must be this machine's. A gateway
+that listens elsewhere cannot know its names; there an Origin must be the one that Host says.
 """
 
 from __future__ import annotations
@@ -15,16 +17,31 @@ _ORIGIN = re.compile(rb"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?"
 class Verdicts:
     """Remembers what it has judged: clients send the same few values for ever."""
 
-    __slots__ = ("_hosts", "_origins")
+    __slots__ = ("_hosts", "_loopback", "_origins", "reason")
 
-    def __init__(self) -> None:
+    def __init__(self, loopback: bool) -> None:
+        self._loopback = loopback
         self._hosts: set[bytes] = set()
         self._origins: set[bytes] = set()
+        self.reason = (
+            "Host and Origin must be loopback: only this machine may ask"
+            if loopback
+            else "there must be one Host, and pages of another origin may not ask"
+        )
 
-    def host(self, value: bytes) -> bool:
+    def good(self, hosts: list[bytes], origins: list[bytes]) -> bool:
+        """The values of all headers of these names."""
+        if len(hosts) != 1:
+            return False
+        if self._loopback:
+            return self._host(hosts[0]) and (not origins or all(map(self._origin, origins)))
+        host = hosts[0].lower()
+        return bool(host) and all(origin.lower() in (b"http://" + host, b"https://" + host) for origin in origins)
+
+    def _host(self, value: bytes) -> bool:
         return value in self._hosts or _judge(self._hosts, _HOST, value)
 
-    def origin(self, value: bytes) -> bool:
+    def _origin(self, value: bytes) -> bool:
         return value in self._origins or _judge(self._origins, _ORIGIN, value)
 
 

@@ -57,19 +57,22 @@ class Metrics:
             key: counters for key, counters in self._requests.items() if key in named or counters.in_flight
         }
 
-    def render(self, queues: Iterable[Queue]) -> bytes:
-        """Prometheus text, format 0.0.4."""
-        served = sorted(queues, key=lambda queue: (queue.server.id, queue.server.version))
+    def render(self, queues: Iterable[Queue], sees: Callable[[str, str], bool]) -> bytes:
+        """Prometheus text, format 0.0.4. `sees`: whether what is counted of this namespace and name is shown."""
+        shown = [queue for queue in queues if sees(*queue.server.id.split("/", 1))]
+        served = sorted(shown, key=lambda queue: (queue.server.id, queue.server.version))
+        families = (*self._request_families(sees), *_queue_families(served), *_process_families())
         lines: list[str] = []
-        for name, kind, help_, samples in (*self._request_families(), *_queue_families(served), *_process_families()):
+        for name, kind, help_, samples in families:
             lines += (f"# HELP {name} {help_}", f"# TYPE {name} {kind}")
             lines += (f"{sample}{_braced(labels)} {value!r}" for sample, labels, value in samples)
         return "\n".join([*lines, ""]).encode()
 
-    def _request_families(self) -> Iterator[tuple[str, str, str, list[Sample]]]:
+    def _request_families(self, sees: Callable[[str, str], bool]) -> Iterator[tuple[str, str, str, list[Sample]]]:
         rows = [
             ((("namespace", namespace), ("model", name), ("version", version)), counters)
             for (namespace, name, version), counters in sorted(self._requests.items())
+            if sees(namespace, name)
         ]
         codes: list[Sample] = [
             ("mizzen_requests_total", (*labels, ("code", str(code))), count)

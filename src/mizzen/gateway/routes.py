@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from mizzen.access.policy import Target
 from mizzen.errors import NotFound, Unavailable
 from mizzen.gateway.metrics import Counters
 from mizzen.gateway.queues import Call, Queue
@@ -22,7 +23,9 @@ class Endpoint:
     name: str
     version: str
     asked_version: str | None
-    """The version in the URL, if there is one."""
+    """The version or alias in the URL, if there is one."""
+    target: Target
+    """What it is for the policy."""
     queues: tuple[Queue, ...]
     submit: Callable[[Call], None]
     timeout: float
@@ -48,6 +51,11 @@ class Name:
 
     current: Endpoint
     versions: dict[str, Endpoint]
+    aliases: dict[str, Endpoint] = field(default_factory=dict)
+
+    def asked(self, version: str | None) -> Endpoint | None:
+        """What this version, or alias, in a URL stands for; None: nothing."""
+        return self.current if version is None else self.versions.get(version) or self.aliases.get(version)
 
 
 @dataclass(slots=True, eq=False)
@@ -72,11 +80,20 @@ class Routes:
     def find(self, namespace: str, name: str, version: str | None) -> Endpoint:
         """NotFound names what is missing, and what may have been meant. Unavailable before the first Table."""
         found = self.name(namespace, name)
-        if version is None:
-            return found.current
-        if version not in found.versions:
-            raise NotFound(f"no version '{version}' of '{name}' is served{_did_you_mean(version, found.versions)}")
-        return found.versions[version]
+        endpoint = found.asked(version)
+        if endpoint is None:
+            known = [*found.versions, *found.aliases]
+            raise NotFound(f"no version '{version}' of '{name}' is served{_did_you_mean(version or '', known)}")
+        return endpoint
+
+    def target(self, namespace: str, name: str, version: str | None = None) -> Target:
+        """What a URL asks for, as the policy sees it: also when nothing of that name is served."""
+        found = self.names.get((namespace, name))
+        endpoint = None if found is None else found.asked(version)
+        if endpoint is not None:
+            return endpoint.target
+        models = frozenset({name}) if found is None else found.current.target.models
+        return Target(namespace, "Model", name, models=models, alias=version or "")
 
 
 def _did_you_mean(given: str, known: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ import logging
 import random
 import socket as sockets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,13 +18,17 @@ from typing import cast
 
 import uvicorn
 
+from mizzen.access import published
 from mizzen.gateway.app import App
 from mizzen.gateway.exchange import Front
 from mizzen.gateway.front import FastProtocol
 from mizzen.gateway.infer import Service
 from mizzen.gateway.metrics import Metrics
+from mizzen.gateway.permits import Permits
 from mizzen.gateway.queues import Queue, Sweeper
+from mizzen.gateway.refusals import Refusals
 from mizzen.gateway.table import Fleet, TableFile
+from mizzen.gateway.watched import WatchedFile
 from mizzen.graph.plan import Server as ServedVersion
 from mizzen.webserver import WebServer
 
@@ -42,23 +47,49 @@ class Limits:
     """How long a connection may stay open unused."""
 
 
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Who is let in, and where it is written down who was not."""
+
+    access: Path
+    """access.json"""
+    refusals: Path
+    """The folder of all gateways' refusals."""
+    name: str
+    """Of this gateway, without a dot."""
+    loopback: bool
+    """Nobody but this machine can reach it."""
+    anonymous: bool
+    """Those without a token may read and predict, unless access.json is stricter; never where others can reach it."""
+
+
 async def serve(
     *,
     socket: sockets.socket,
     table: Path,
+    guard: Guard,
     limits: Limits,
     log_level: str = "info",
     stopping: asyncio.Event | None = None,
+    wall: Callable[[], float] = time.time,
 ) -> None:
-    """Answer on `socket` until SIGTERM, SIGINT or `stopping`; then finish what is in flight and return."""
+    """Answer on `socket` until SIGTERM, SIGINT or `stopping`; then finish what is in flight and return.
+
+    `wall` is by what tokens end: seconds since 1970.
+    """
     loop = asyncio.get_running_loop()
     clock = time.monotonic
     rng = random.Random()  # noqa: S311 - ids must be unique, not secret
+    anonymous = guard.anonymous and guard.loopback
+    refusals = Refusals(guard.refusals, guard.name, wall=wall, call_later=loop.call_later)
     service = Service(
         max_body_bytes=limits.max_body_bytes,
         metrics=Metrics(),
         clock=clock,
+        wall=wall,
         new_id=lambda: rng.getrandbits(128).to_bytes(16, "big").hex().encode(),
+        permits=Permits(None, anonymous=anonymous, wall=wall),
+        refusals=refusals,
     )
     sweeper = Sweeper(clock, loop.call_later)
 
@@ -73,16 +104,24 @@ async def serve(
             sweeper=sweeper,
         )
 
+    def permit(data: bytes) -> str:
+        access = published.decode(data)
+        service.replace(permits=Permits(access, anonymous=anonymous, wall=wall))
+        return f"access {access.serial}: {len(access.passes)} tokens, {len(access.grants)} bindings"
+
     fleet = Fleet(service, new_queue, loop)
-    file = TableFile(table, fleet.take, loop)
-    file.start()
-    front = Front(service)
+    files = WatchedFile("access", guard.access, permit, loop), TableFile(table, fleet.take, loop)
+    for file in files:
+        file.start()
+    front = Front(service, loopback=guard.loopback)
     server = _Server(_config(App(service, fleet.queues.values), front, limits, log_level), front)
     try:
         await server.run_until(stopping, socket)
     finally:
-        file.stop()
+        for file in files:
+            file.stop()
         await fleet.close()
+        refusals.close()
 
 
 def _config(app: App, front: Front, limits: Limits, log_level: str) -> uvicorn.Config:

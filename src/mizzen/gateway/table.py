@@ -7,27 +7,26 @@ the last good Table for as long as it takes. One that has had none yet answers 5
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from urllib.parse import quote
 
+from mizzen.access.policy import Target
 from mizzen.gateway.infer import Inference, Service
 from mizzen.gateway.queues import UNAVAILABLE, Call, Queue
 from mizzen.gateway.routes import DEFAULT_NAMESPACE, Endpoint, Name, Routes
 from mizzen.gateway.upstream import Replica
+from mizzen.gateway.watched import WatchedFile
 from mizzen.graph import execute, plan
 from mizzen.protocol import v2
 
-POLL_SECONDS = 0.05
 CEILING_SECONDS = 60.0
 """No request lives longer, whatever it asks for."""
 
 Key = tuple[str, str]
 """A served version: the server's id and its version. A new version behind an id is another queue."""
 
-log = logging.getLogger(__name__)
+NOBODY = plan.Plan(servers=())
 
 
 class Fleet:
@@ -55,12 +54,15 @@ class Fleet:
                 self.queues[key].update(server)
             else:
                 self.queues[key] = self._new_queue(server)
-        self._service.routes = self._routes(table, {id_: self.queues[key] for id_, key in by_id.items()})
+        self._service.replace(routes=self._routes(table, {id_: self.queues[key] for id_, key in by_id.items()}))
         self._connect(wanted)
         for queue in gone:
             self._rehouse(queue.retire())
         # After the move of what waited, which is counted where it moved to.
-        named = ((route.namespace, route.name, {route.version, *route.versions}) for route in table.routes)
+        named = (
+            (route.namespace, route.name, {route.version, *route.versions, *route.aliases.values()})
+            for route in table.routes
+        )
         self._service.metrics.keep({(space, name, version) for space, name, all_ in named for version in all_})
 
     async def close(self) -> None:
@@ -82,24 +84,38 @@ class Fleet:
             versions = {
                 version: self._endpoint(route, version, version, plan, queues) for version, plan in plans.items()
             }
-            routes.names[route.namespace, route.name] = Name(current, versions)
+            # An alias is a URL of its own, which answers with the version that it stands for.
+            aliases = {
+                alias: self._endpoint(route, version, alias, plans.get(version, NOBODY), queues, alias=alias)
+                for alias, version in route.aliases.items()
+            }
+            routes.names[route.namespace, route.name] = Name(current, versions, aliases)
             for prefix in _prefixes(route.namespace):
                 base = f"{prefix}/v2/models/{quote(route.name, safe='')}"
                 routes.hot[f"{base}/infer".encode()] = current
-                for version, endpoint in versions.items():
+                for version, endpoint in (aliases | versions).items():
                     routes.hot[f"{base}/versions/{quote(version, safe='')}/infer".encode()] = endpoint
         return routes
 
     def _endpoint(
-        self, route: plan.Route, version: str, asked: str | None, plan: plan.Plan, queues: dict[str, Queue]
+        self,
+        route: plan.Route,
+        version: str,
+        asked: str | None,
+        plan: plan.Plan,
+        queues: dict[str, Queue],
+        *,
+        alias: str = "",
     ) -> Endpoint:
         mine = tuple(queues[server] for server in plan.servers)
+        models = frozenset({route.name, route.model} - {""})
         timeouts = (queue.server.timeout_ms / 1000 for queue in mine if queue.server.timeout_ms is not None)
         return Endpoint(
             namespace=route.namespace,
             name=route.name,
             version=version,
             asked_version=asked,
+            target=Target(route.namespace, "Model", route.name, models=models, alias=alias),
             queues=mine,
             submit=execute.run(plan, queues.__getitem__) if mine else self._refuse,
             timeout=min((CEILING_SECONDS, *timeouts)),
@@ -113,7 +129,7 @@ class Fleet:
             assert isinstance(call, Inference)
             was = call.endpoint
             name = self._service.routes.names.get((was.namespace, was.name))
-            now = None if name is None else name.versions.get(was.asked_version) if was.asked_version else name.current
+            now = None if name is None else name.asked(was.asked_version)
             if now is None:
                 self._refuse(call)
             else:
@@ -123,50 +139,16 @@ class Fleet:
         call.settle(UNAVAILABLE, b"nothing that could answer is running", self._service.clock())
 
 
-class TableFile:
-    """Watches the file and hands over each good Table."""
+class TableFile(WatchedFile):
+    """Hands over each good Table."""
 
     def __init__(self, path: Path, take: Callable[[plan.Table], None], loop: asyncio.AbstractEventLoop) -> None:
-        self._path = path
-        self._take = take
-        self._loop = loop
-        self._seen: tuple[int, int, int] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        def load(data: bytes) -> str:
+            table = plan.decode(data)
+            take(table)
+            return f"table {table.serial}: {len(table.routes)} names, {len(table.servers)} served versions"
 
-    def start(self) -> None:
-        if not self._path.exists():
-            log.info("no table at %s yet", self._path)
-        self._look()
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _look(self) -> None:
-        self._timer = self._loop.call_later(POLL_SECONDS, self._look)
-        try:
-            found = _mark(os.stat(self._path))
-        except OSError as error:
-            if self._seen is not None:
-                log.warning("cannot see the table any more, serving the last one: %s", error)
-            self._seen = None
-            return
-        if found != self._seen:
-            self._seen = found
-            self._load()
-
-    def _load(self) -> None:
-        try:
-            table = plan.decode(self._path.read_bytes())
-            self._take(table)
-        except (OSError, ValueError) as error:
-            log.warning("the table is of no use, serving the last good one: %s", error)
-        else:
-            log.info("table %d: %d names, %d served versions", table.serial, len(table.routes), len(table.servers))
-
-
-def _mark(stat: os.stat_result) -> tuple[int, int, int]:
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+        super().__init__("table", path, load, loop)
 
 
 def _prefixes(namespace: str) -> tuple[str, ...]:

@@ -4,6 +4,10 @@ Names are taken in this order: an InferenceModel that has served, a Model with a
 is still starting. The control API gives no name to two of them; data from elsewhere may, and then an InferenceModel
 takes no working name away before it can answer itself.
 
+A Model may be a second name of another one, and have aliases, which stand where a version stands in a URL. Both are
+taken from its status, which says what answers and not what is asked for: a controller moves them when the new target
+is ready.
+
 One bad object must not take the others off the air: an InferenceModel whose spec is broken is left out, alone; or, when
 it has served, taken by what of it can be read, since whatever runs, runs on.
 """
@@ -11,12 +15,16 @@ it has served, taken by what of it can be read, since whatever runs, runs on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TypeAlias
 
+from msgspec import structs
 from pydantic import ValidationError
 
 from mizzen.errors import Invalid
 from mizzen.graph.plan import Plan, Route, Server, Table
+from mizzen.kinds import references
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import ModelStatus
 from mizzen.kinds.serving import Batching, InferenceModelSpec, InferenceModelStatus, workload_name
@@ -24,6 +32,11 @@ from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
 
 Name = tuple[str, str]
 """(namespace, name)"""
+
+Plans: TypeAlias = Mapping[Name, Mapping[str, list[str]]]
+"""Of each model: its versions that are served, with the ids of their servers."""
+
+NONE: Mapping[str, str] = MappingProxyType({})
 
 _DEFAULT_BATCHING = Batching.model_validate({})
 
@@ -38,12 +51,13 @@ def compile_table(
     starting: dict[Name, Route] = {}
     for resource in _living(inference_models):
         name = _name(resource)
-        version = InferenceModelStatus.of(resource).serving_version
+        status = InferenceModelStatus.of(resource)
+        version = status.serving_version
         spec = _spec(resource, version)
         if spec is None:
             continue
         if version is None:
-            starting[name] = _route(name, spec.target_version, {})
+            starting[name] = _route(name, status.target_version or spec.target_version or "", {}, model=spec.model_name)
             continue
         server = _server(resource, spec, version, by_ref)
         own: dict[str, list[str]] = {}
@@ -52,7 +66,7 @@ def compile_table(
             if server.addresses:  # nobody to wait for otherwise; another server of the version may have somebody
                 own[version] = [server.id]
                 plans[name[0], spec.model_name][version].append(server.id)
-        serving[name] = _route(name, version, own)
+        serving[name] = _route(name, version, own, model=spec.model_name)
     routes = starting | _model_routes(models, plans) | serving
     return Table(
         serial=serial,
@@ -85,7 +99,7 @@ def _server(
         model=spec.model_name,
         version=version,
         addresses=_addresses(workload),
-        batch_size=(spec.batching or _DEFAULT_BATCHING).batch_size,
+        batch_size=(spec.batching or _DEFAULT_BATCHING).most,
         timeout_ms=spec.timeout_ms,
         idempotent=spec.idempotent,
     )
@@ -103,25 +117,54 @@ def _addresses(workload: Resource) -> tuple[str, ...]:
     return tuple(r.address for r in replicas if r.address and r.state != "failed" and r.index < wanted)
 
 
-def _model_routes(models: Iterable[Resource], plans: dict[Name, dict[str, list[str]]]) -> dict[Name, Route]:
-    routes = {}
-    for model in _living(models):
-        name = _name(model)
-        current = ModelStatus.of(model).current
-        if current is not None:
-            routes[name] = _route(name, current.version, plans.get(name, {}))
+def _model_routes(models: Iterable[Resource], plans: Plans) -> dict[Name, Route]:
+    known = {_name(model): ModelStatus.of(model) for model in _living(models)}
+    routes = {
+        name: _route(name, status.current.version, plans.get(name, {}), status.aliases)
+        for name, status in known.items()
+        if status.current is not None and not status.alias_of
+    }
+    for name, status in known.items():
+        second = _second_name(name, status.alias_of, known, plans, routes) if status.alias_of else None
+        if second is not None:
+            routes[name] = second
     return routes
 
 
-def _route(name: Name, version: str, plans: dict[str, list[str]]) -> Route:
+def _second_name(
+    name: Name,
+    target: str,
+    known: Mapping[Name, ModelStatus],
+    plans: Plans,
+    routes: Mapping[Name, Route],
+) -> Route | None:
+    """What another model, or one version of it, answers; under this name. Second names never chain."""
+    try:
+        reference = references.parse_unaliased(target)
+    except ValueError:
+        return None
+    first = (name[0], reference.name)
+    if first not in known or known[first].alias_of:
+        return None
+    if not reference.version:
+        return structs.replace(routes[first], name=name[1], model=first[1]) if first in routes else None
+    servers = plans.get(first, {}).get(reference.version)
+    return _route(name, reference.version, {reference.version: servers} if servers else {}, model=first[1])
+
+
+def _route(
+    name: Name, version: str, plans: Mapping[str, list[str]], aliases: Mapping[str, str] = NONE, model: str = ""
+) -> Route:
     """Without a server the plan is empty, which a gateway answers with 503: the name exists, and nobody is there."""
     compiled = {v: Plan(servers=tuple(sorted(servers))) for v, servers in sorted(plans.items())}
     return Route(
         namespace=name[0],
         name=name[1],
         version=version,
+        model=model if model != name[1] else "",
         plan=compiled.get(version, Plan(servers=())),
         versions=compiled,
+        aliases=dict(sorted(aliases.items())),
     )
 
 

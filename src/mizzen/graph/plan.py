@@ -37,9 +37,13 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     version: str
     """Reported as model_version."""
+    model: str = ""
+    """Whose versions answer, where that is not `name`: who may call that model may call this."""
     plan: Plan
     versions: dict[str, Plan] = {}
     """For /versions/<v>/: every version of this name that is served."""
+    aliases: dict[str, str] = {}
+    """For /versions/<alias>/: the version that answers for it, whether or not that is served just now."""
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

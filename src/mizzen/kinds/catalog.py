@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mizzen.errors import Fault, NotFound
@@ -55,6 +55,8 @@ class Kind:
     spec: type[Spec]
     status: type[Status]
     columns: tuple[Column, ...]
+    about: str = ""
+    """What it is, in one sentence."""
     finalizers: tuple[str, ...] = ()
     internal: bool = False
     """Written by controllers only; people may read it."""
@@ -107,12 +109,14 @@ KINDS: tuple[Kind, ...] = (
         "Model", "models", "mz", ModelSpec, ModelStatus,
         (Column("CURRENT", "status.current.version"), Column("HIGHEST", "status.highestVersion"),
          Column("BY", "status.current.actor")),
+        about="A named group of versions, one of which is current.",
         indexed=("spec.aliasOf",), model="metadata.name",
     ),
     Kind(
         "ModelVersion", "modelversions", "mv", ModelVersionSpec, ModelVersionStatus,
         (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"), Column("FRAMEWORK", "spec.framework"),
          Column("SERVABLE", "condition:Servable")),
+        about="One immutable version of a model: its code, its files with their digests, and who made it.",
         fixed=_all_fields(ModelVersionSpec), name_faults=_version_name_faults, indexed=OF_A_MODEL,
         model="spec.modelName",
     ),
@@ -120,54 +124,65 @@ KINDS: tuple[Kind, ...] = (
         "TrainingJob", "trainingjobs", "tj", TrainingJobSpec, TrainingJobStatus,
         (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"),
          Column("ACCEPTED", "condition:Accepted")),
+        about="One job set, all its replicas, that trains a version of a model.",
         other_names=("TrainingModel",), indexed=OF_A_MODEL, model="spec.modelName",
     ),
     Kind(
         "InferenceModel", "inferencemodels", "im", InferenceModelSpec, InferenceModelStatus,
         (Column("MODEL", "spec.modelName"), Column("VERSION", "status.servingVersion"),
          Column("READY", "condition:Ready"), Column("REPLICAS", "status.readyReplicas"), Column("URL", "status.url")),
+        about="One serving service: a version of a model, a place, and a number of replicas.",
         finalizers=(CHILDREN_FINALIZER,), fixed=frozenset({"modelName"}), indexed=OF_A_MODEL, model="spec.modelName",
     ),
     Kind(
         "MLGraph", "mlgraphs", "mlg", MLGraphSpec, MLGraphStatus,
         (Column("ACCEPTED", "condition:Accepted"), Column("READY", "condition:Ready"), Column("URL", "status.url")),
+        about="A directed acyclic graph of callable nodes with routes and merges, called as a model is.",
     ),
     Kind(
         "Rollout", "rollouts", "ro", RolloutSpec, RolloutStatus,
         (Column("TARGET", "spec.target.name"), Column("ACCEPTED", "condition:Accepted")),
+        about="A staged change of what serves a name.",
         indexed=("spec.target.name",),
     ),
     Kind(
         "Monitor", "monitors", "mon", MonitorSpec, MonitorStatus,
         (Column("MODEL", "spec.modelName"), Column("TOOL", "spec.tool"), Column("ACCEPTED", "condition:Accepted")),
+        about="One monitoring tool over a model.",
         indexed=OF_A_MODEL, model="spec.modelName",
     ),
     Kind(
         "Application", "applications", "app", ApplicationSpec, ApplicationStatus,
         (Column("PHASE", "status.phase"), Column("ACCEPTED", "condition:Accepted")),
+        about="Components, traits, policies and a workflow that brings them up.",
     ),
     Kind(
         "Initializer", "initializers", "init", InitializerSpec, InitializerStatus,
         (Column("PHASE", "status.phase"), Column("ACCEPTED", "condition:Accepted")),
+        about="Components and steps that prepare infrastructure.",
     ),
     Kind(
         "Node", "nodes", "mznode", NodeSpec, NodeStatus,
         (Column("LAYER", "spec.layer"), Column("ADDRESS", "spec.address"), Column("ACCEPTED", "condition:Accepted")),
+        about="A machine of the plane, in the cloud or at the edge.",
     ),
     Kind(
         "RoleBinding", "rolebindings", "mzrb", RoleBindingSpec, RoleBindingStatus,
         (Column("SUBJECTS", "spec.subjects"), Column("VERBS", "spec.verbs"), Column("MODEL", "spec.target.model"),
          Column("ALIAS", "spec.target.alias"), Column("ACCEPTED", "condition:Accepted")),
+        about="Who may read, predict with, write or administer what.",
     ),
     Kind(
         "Revision", "revisions", "rev", RevisionSpec, RevisionStatus,
         (Column("KIND", "spec.kind"), Column("OBJECT", "spec.name"), Column("NUMBER", "spec.number"),
          Column("ACTION", "spec.action"), Column("ACTOR", "spec.actor")),
+        about="One entry of history: a change of a spec, or a decision, with who took it and when.",
         internal=True, virtual=True, indexed=("spec.kind", "spec.name", "spec.model"), model="spec.model",
     ),
     Kind(
         "Workload", "workloads", "wl", WorkloadSpec, WorkloadStatus,
         (Column("PURPOSE", "spec.purpose"), Column("AVAILABLE", "condition:Available")),
+        about="Run this command, here, so many times.",
         finalizers=(ENGINE_FINALIZER,), internal=True,
     ),
 )  # fmt: skip
@@ -195,9 +210,11 @@ def of(resource: Resource) -> Kind:
 
 
 def field(resource: Resource, path: str) -> str | None:
-    """The text at a path of `Kind.indexed` or `Kind.model`; None when there is none."""
+    """The text at a path that a field selector may name; None when there is none."""
     if path == "metadata.name":
         return resource.meta.name
+    if path == "metadata.namespace":
+        return resource.meta.namespace
     top, *steps = path.split(".")
     value: Any = resource.spec if top == "spec" else resource.status
     for step in steps:
@@ -213,7 +230,8 @@ def model_of(resource: Resource) -> str | None:
 
 def accepted(resource: Resource, context: Context) -> tuple[Condition, Findings]:
     """`Accepted`: can this spec be worked with? Warnings stand in its message. For controllers: lenient."""
-    findings = of(resource).examine(resource.meta.name, resource.spec, context, strict=False)
+    known = replace(context, annotations=resource.meta.annotations, name=resource.meta.name)
+    findings = of(resource).examine(resource.meta.name, resource.spec, known, strict=False)
     if findings.faults:
         return _accepted("False", "InvalidSpec", findings.faults), findings
     if findings.warnings:

@@ -11,7 +11,8 @@ import re
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union, get_args, get_origin
 
 from pydantic import ValidationError
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from mizzen.kinds.meta import Part
+
+MOST = 100
+"""Unknown fields of one object that are told; looking for what was meant takes its time."""
 
 CLOSE = 0.75
 """The ratio of difflib from which one word may have been meant for another."""
@@ -50,6 +54,16 @@ class Context:
     annotations: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
     """The object's own name."""
+    namespace: str = ""
+    """The object's own namespace; empty when it is not known yet."""
+    strict: bool = True
+    """A person sent it, so unknown fields are faults. `examine` sets it for the checks it runs."""
+    unread: frozenset[str] = frozenset()
+    """Paths of fields that are there, but misspelt or of a wrong type. `examine` sets it for the checks it runs."""
+
+    def whole(self, at: str) -> bool:
+        """Was every field of the part at this path read? Only then is it known that one is missing."""
+        return not any(path.rpartition(".")[0] == at for path in self.unread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +101,9 @@ def suggestion(word: str, valid: Collection[str], noun: str = "valid") -> str:
 
 
 def unknown(data: Mapping[str, Any], valid: Collection[str], path: str = "") -> tuple[Fault, ...]:
-    return tuple(
-        Fault(path, f"unknown field '{name}'; {suggestion(str(name), valid)}") for name in data if name not in valid
-    )
+    """After `MOST`, the rest is not worth its price."""
+    strange = islice((str(name) for name in data if name not in valid), MOST)
+    return tuple(Fault(path, f"unknown field '{name}'; {suggestion(name, valid)}") for name in strange)
 
 
 def examine(model: type[Part], data: Any, path: str, context: Context, *, strict: bool = True) -> Findings:
@@ -97,11 +111,17 @@ def examine(model: type[Part], data: Any, path: str, context: Context, *, strict
 
     `strict` is for what people send: no unknown fields. What was meant by an unknown field is not reported as missing.
     """
+    if broken := tuple(_not_unicode(data, path)):
+        return Findings(broken)  # nothing else could even be written down
     strange = tuple(unknown_in(model, data, path)) if strict else ()
-    typed, wrong = _typed(model, data, path)
-    checked = tuple(checks(typed, path, context)) if typed is not None else ()
+    owed = tuple(_owed(model, data, path)) if strict and isinstance(data, Mapping) else ()
+    typed, wrong, gone = _typed(model, data, path)
     said = {f"{fault.path}.{meant[1]}" for fault in strange if (meant := _MEANT.search(fault.message))}
-    kept = (item for item in (*wrong, *checked) if not any(_under(item.path, meant) for meant in said))
+    unread = frozenset({*said, *gone, *(fault.path for fault in wrong)})
+    checked = checks(typed, path, replace(context, strict=strict, unread=unread)) if typed is not None else ()
+    # Where something is wrong already, no check knows better: it saw the data without it.
+    checked = (item for item in checked if not any(_under(item.path, place) for place in unread))
+    kept = (item for item in (*owed, *wrong, *checked) if not any(_under(item.path, meant) for meant in said))
     return Findings.of((*strange, *kept))
 
 
@@ -131,11 +151,25 @@ def unknown_in(model: type[Part], data: Any, path: str) -> Iterator[Fault]:
 
 def faults_of(error: ValidationError, root: str) -> tuple[Fault, ...]:
     """Pydantic's errors as our faults, with paths as people write them: spec.artifacts[0].digest."""
-    return tuple(
-        dict.fromkeys(Fault(_path(root, item["loc"]), _message(item)) for item in error.errors(include_url=False))
-    )
+    return tuple(dict.fromkeys(Fault(_path(root, item["loc"]), _message(item)) for item in _errors(error)))
 
 
+def _errors(error: ValidationError) -> list[ErrorDetails]:
+    """Without those that only follow: pydantic does not count faulty items of a list, and says it is too short."""
+    items = error.errors(include_url=False)
+    faulty = {item["loc"][:-depth] for item in items for depth in range(1, len(item["loc"]))}
+    return [item for item in items if item["type"] != "too_short" or item["loc"] not in faulty]
+
+
+def _owed(model: type[Part], data: Mapping[str, Any], path: str) -> Iterator[Fault]:
+    """Fields that people must give although stored objects may lack them."""
+    given = {model.synonyms.get(name, name) for name, value in data.items() if value is not None}
+    for name, info in model.model_fields.items():
+        if name in model.required_of_users and (info.alias or name) not in given:
+            yield Fault(f"{path}.{info.alias or name}", _MESSAGES["missing"])
+
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _MEANT = re.compile(r"^unknown field .*; did you mean '(.*)'\?$")
 
 
@@ -143,20 +177,27 @@ def _under(path: str, top: str) -> bool:
     return path == top or path.startswith((f"{top}.", f"{top}["))
 
 
-def _typed(model: type[Part], data: Any, path: str) -> tuple[Part | None, tuple[Fault, ...]]:
-    """The data as `model`. With faults, what is left without the faulty fields, so that the rest is examined, too."""
+def _typed(model: type[Part], data: Any, path: str) -> tuple[Part | None, tuple[Fault, ...], frozenset[str]]:
+    """The data as `model`. With faults, what is left without the faulty fields, so that the rest is examined, too.
+
+    The last are the paths of what had to go with them: lists and objects that cannot be without what is faulty.
+    """
     try:
-        return _validated(model, data), ()
+        return _validated(model, data), (), frozenset()
     except ValidationError as error:
-        faults = faults_of(error, path)
-        left = deepcopy(data)
-        kept = [item["loc"] for item in error.errors() if not _removed(left, item["loc"])]
-    if kept:
-        return None, faults
-    try:
-        return _validated(model, left), faults
-    except ValidationError:
-        return None, faults
+        faults, items = faults_of(error, path), _errors(error)
+    left, gone = deepcopy(data), set[tuple[int | str, ...]]()
+    stuck = [
+        item
+        for item in items
+        if not (_removed(left, item["loc"]) or _filled(left, item) or _pruned(left, item["loc"], gone))
+    ]
+    while not stuck:
+        try:
+            return _validated(model, left), faults, frozenset(_path(path, place) for place in gone)
+        except ValidationError as error:
+            stuck = [item for item in _errors(error) if not _pruned(left, item["loc"], gone)]
+    return None, faults, frozenset()
 
 
 def _validated(model: type[Part], data: Any) -> Part:
@@ -174,6 +215,39 @@ def _removed(data: Any, place: tuple[int | str, ...]) -> bool:
         except (KeyError, IndexError):
             return False
     return bool(place) and isinstance(data, dict) and data.pop(place[-1], data) is not data
+
+
+def _filled(data: Any, item: ErrorDetails) -> bool:
+    """Put an empty text where a required field is absent. If it must not be one, the next reading says so."""
+    place = item["loc"]
+    for step in place[:-1]:
+        try:
+            data = data[step]
+        except (KeyError, IndexError, TypeError):
+            return False
+    if item["type"] != "missing" or not isinstance(data, dict) or place[-1] in data:
+        return False
+    data[place[-1]] = ""
+    return True
+
+
+def _pruned(data: Any, place: tuple[int | str, ...], gone: set[tuple[int | str, ...]]) -> bool:
+    """Take out the nearest field around a place. False when there is none."""
+    around = (place[:end] for end in range(len(place) - 1, 0, -1) if isinstance(place[end - 1], str))
+    for field_ in around:
+        if field_ in gone or _removed(data, field_):
+            gone.add(field_)
+            return True
+    return False
+
+
+def _not_unicode(data: Any, path: str) -> Iterator[Fault]:
+    """Halves of characters, which JSON can write and no text can hold."""
+    for place, value in _within(data, path):
+        if _SURROGATE.search(place):
+            yield Fault(place.encode("ascii", "backslashreplace").decode(), "has a name that is no Unicode text")
+        elif isinstance(value, str) and _SURROGATE.search(value):
+            yield Fault(place, "is no Unicode text")
 
 
 def _within(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -243,7 +317,8 @@ def _message(item: ErrorDetails) -> str:
     text = _MESSAGES.get(item["type"])
     if text is None or (item["type"] == "string_type" and isinstance(given, dict | list)):
         return "must be a text" if item["type"] == "string_type" else item["msg"].removeprefix("Value error, ")
-    return text.format(input=given, shown=_shown(given), **context)
+    limits = {name: f"{value:g}" if isinstance(value, float) else value for name, value in context.items()}
+    return text.format(input=given, shown=_shown(given), **limits)
 
 
 def _shown(value: Any) -> str:

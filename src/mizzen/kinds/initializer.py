@@ -1,13 +1,79 @@
-"""Initializer: components and steps that prepare infrastructure."""
+"""Initializer: components and steps that prepare infrastructure. It owns an Application of its own name."""
 
 from __future__ import annotations
 
-from mizzen.kinds.meta import Spec, Status
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from mizzen.errors import Fault
+from mizzen.kinds.application import ApplicationSpec
+from mizzen.kinds.findings import Context, Finding
+from mizzen.kinds.meta import Part, Spec, Status, name_fault
+from mizzen.kinds.steps import Step
+from mizzen.kinds.workflow import Placed, placed
+
+
+class TemplateSpec(ApplicationSpec):
+    """The spec of the Application. Its steps may also stand in `workflows`, as a plain list."""
+
+    workflows: tuple[Step, ...] | None = Field(
+        None, min_length=1, description="The steps, in place of `workflow.steps`."
+    )
+
+    def placed_steps(self, at: str = "spec") -> tuple[Placed, ...]:
+        if self.workflow is None and self.workflows is not None:
+            return placed(self.workflows, f"{at}.workflows")
+        return super().placed_steps(at)
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        if self.workflow is not None and self.workflows is not None:
+            yield Fault(f"{at}.workflows", "the steps stand in workflow already: give one of the two")
+        yield from super().check(at, context)
+
+
+class AppTemplate(Part):
+    spec: TemplateSpec = Field(description="The components and the steps that apply them.")
+
+
+class InitializerRef(Part):
+    """Another Initializer. Its short form is its name."""
+
+    api_version: str | None = Field(None, description="Read and not used.")
+    kind: Literal["Initializer"] = Field("Initializer", description="Only Initializers can be waited for.")
+    name: str = Field(description="Its name.")
+    namespace: str | None = Field(None, description="Its namespace; the object's own by default.")
+
+
+def _long_form(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+class Dependency(Part):
+    ref: Annotated[InitializerRef, BeforeValidator(_long_form)] = Field(description="The Initializer to wait for.")
 
 
 class InitializerSpec(Spec):
-    """To be filled in."""
+    """What is prepared, and what must be ready before."""
+
+    app_template: AppTemplate = Field(description="The Application that does the work.")
+    depends_on: tuple[Dependency, ...] = Field((), description="Initializers that must have succeeded before.")
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        for index, one in enumerate(self.depends_on):
+            place = f"{at}.dependsOn[{index}].ref"
+            fault = name_fault(one.ref.name, f"{place}.name")
+            if fault:
+                yield fault
+            elif one.ref.name == context.name and one.ref.namespace in (None, context.namespace):
+                yield Fault(place, f"'{context.name}' waits for itself")
 
 
 class InitializerStatus(Status):
-    """Condition `Accepted`."""
+    """Condition `Accepted`: the spec can be worked with."""
+
+    phase: Literal["checkingDependsOn", "initializing", "success", "failed"] | None = Field(
+        None, description="How far it is."
+    )
+    message: str = Field("", description="What it waits for, or why it failed.")

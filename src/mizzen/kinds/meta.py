@@ -10,10 +10,19 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationError,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, core_schema
 
 from mizzen.errors import Fault, Invalid
 from mizzen.kinds.findings import Context, Finding, faults_of
@@ -154,6 +163,29 @@ class Resource:
         )
 
 
+Present = BeforeValidator(lambda value: {} if value is None else value)
+"""A key that is there counts, whatever it holds: `cache:` means `cache: {}`. For `Annotated[Cache | None, Present]`."""
+
+
+def _lists_for_tuples(schema: Any) -> Any:
+    """A list is good for every tuple within, in strict reading, too.
+
+    Pydantic allows it for JSON only, and whatever a validator of ours had in hand is no longer JSON to it.
+    """
+    if isinstance(schema, list):
+        return [_lists_for_tuples(item) for item in schema]
+    if not isinstance(schema, dict) or schema.get("function") == {"type": "no-info", "function": _tuple_of_list}:
+        return schema
+    inner = {key: value if key == "metadata" else _lists_for_tuples(value) for key, value in schema.items()}
+    if inner.get("type") != "tuple":
+        return inner
+    return core_schema.no_info_before_validator_function(_tuple_of_list, cast("CoreSchema", inner))
+
+
+def _tuple_of_list(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
 class Part(BaseModel):
     """Base of every piece of a spec or status: frozen, camelCase on the wire, snake_case in code."""
 
@@ -163,6 +195,12 @@ class Part(BaseModel):
     """May hold fields we do not know, such as a pod of Kubernetes."""
     synonyms: ClassVar[Mapping[str, str]] = {}
     """Other spellings of fields on the wire that are read as well."""
+    required_of_users: ClassVar[frozenset[str]] = frozenset()
+    """Fields of a spec that what people send must hold, although stored objects may lack them."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: type[BaseModel], handler: GetCoreSchemaHandler, /) -> CoreSchema:
+        return cast("CoreSchema", _lists_for_tuples(handler(source)))
 
     @model_validator(mode="before")
     @classmethod
@@ -210,12 +248,12 @@ class Spec(Part):
 class Condition(Part):
     """One statement about an object, in the Kubernetes shape."""
 
-    type: str
-    status: Literal["True", "False", "Unknown"]
-    reason: str
-    message: str = ""
-    last_transition_time: str = ""
-    observed_generation: int = 0
+    type: str = Field(description="What it speaks of.")
+    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
+    reason: str = Field(description="Why, in one word.")
+    message: str = Field(default="", description="Why, in a person's words.")
+    last_transition_time: str = Field(default="", description="When its status last changed, in UTC.")
+    observed_generation: int = Field(default=0, description="The generation of the spec it speaks of.")
 
     @property
     def true(self) -> bool:
@@ -223,8 +261,8 @@ class Condition(Part):
 
 
 class Status(Part):
-    observed_generation: int = 0
-    conditions: tuple[Condition, ...] = ()
+    observed_generation: int = Field(default=0, description="The generation of the spec that this status speaks of.")
+    conditions: tuple[Condition, ...] = Field(default=(), description="Statements about the object.")
 
     @classmethod
     def of(cls, resource: Resource) -> Self:
@@ -238,11 +276,17 @@ class Status(Part):
 def merge_conditions(
     old: Iterable[Condition], new: Iterable[Condition], *, generation: int, now: datetime
 ) -> tuple[Condition, ...]:
-    """`new` over `old`: the transition time moves only when the status did. Conditions not in `new` are dropped."""
+    """`new` over `old`: the transition time moves only when the status did. Conditions not in `new` are dropped.
+
+    One of `old` that is handed on as it is, because somebody else decides it, stays as it is.
+    """
     before = {condition.type: condition for condition in old}
     merged = []
     for condition in new:
         was = before.get(condition.type)
+        if was is not None and was == condition:
+            merged.append(condition)
+            continue
         kept = was is not None and was.status == condition.status and was.last_transition_time
         moved = was.last_transition_time if was is not None and kept else format_time(now)
         merged.append(condition.model_copy(update={"last_transition_time": moved, "observed_generation": generation}))

@@ -4,38 +4,32 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from mizzen.kinds.meta import VERSION, Part, Spec, Status
+from mizzen.errors import Fault
+from mizzen.kinds import choices
+from mizzen.kinds.checks import Checks, Hook
+from mizzen.kinds.findings import Context, Finding
+from mizzen.kinds.frameworks import FRAMEWORKS, SERVED_FRAMEWORKS, Framework, framework_warning
+from mizzen.kinds.meta import Part, Spec, Status
+from mizzen.kinds.names import Name
+from mizzen.kinds.pods import image_warning
+from mizzen.kinds.references import UnaliasedText, parse_unaliased
+from mizzen.kinds.urls import FileUrl, Repository, Sha256sum
+from mizzen.kinds.versions import RESERVED_VERSIONS, Version, checked_alias, normal_version
+
+__all__ = [
+    "FRAMEWORKS", "RESERVED_VERSIONS", "SERVED_FRAMEWORKS", "Artifact", "Code", "Current", "Framework", "Git",
+    "ModelSpec", "ModelStatus", "ModelVersionSpec", "ModelVersionStatus", "Source", "Version",
+    "normal_version", "version_object_name",
+]  # fmt: skip
 
 LONGEST_PART = 255
 """Bytes in a name of a file or folder."""
-
-RESERVED_VERSIONS = frozenset({"auto", "latest", "current"})
-
-Framework = Literal["sklearn", "python"]
-FRAMEWORKS: tuple[Framework, ...] = ("sklearn", "python")
-
-
-def normal_version(version: str | int) -> str:
-    """`7`, `v7` and `007` are version 7; anything else is a lower-case name. Raises ValueError."""
-    text = str(version)
-    number = re.fullmatch(r"v?(\d{1,18})", text)
-    if number:
-        if int(number[1]) == 0:
-            raise ValueError("versions count from 1")
-        return str(int(number[1]))
-    if text in RESERVED_VERSIONS:
-        raise ValueError(f"'{text}' is reserved and cannot name a version")
-    if not VERSION.fullmatch(text):
-        raise ValueError(f"{text!r} is no version: a number, or lower-case letters, digits, '-' and '.'")
-    return text
-
-
-Version = Annotated[str, AfterValidator(normal_version)]
 
 
 def version_object_name(model: str, version: str) -> str:
@@ -49,22 +43,54 @@ class ModelSpec(Spec):
         "manual",
         description="`manual`: the current version moves by promotion; `latest`: to each new version that is ready.",
     )
+    aliases: dict[str, Version] = Field(
+        default_factory=dict, description="Names for versions, such as `prod: '3'`; they stand where a version may."
+    )
+    alias_of: UnaliasedText | None = Field(
+        None, description="Makes this a second name of another model, `name` or `name:version`, without own versions."
+    )
+    checks: Checks | None = Field(None, description="What each version must pass before it becomes active.")
+    hooks: tuple[Hook, ...] = Field((), description="Commands and webhooks told of what happens to versions.")
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        yield from framework_warning(self.framework, f"{at}.framework")
+        for alias in self.aliases:
+            try:
+                checked_alias(alias)
+            except ValueError as error:
+                yield Fault(f"{at}.aliases", str(error))
+        if self.alias_of is None:
+            return
+        if parse_unaliased(self.alias_of).name == context.name:
+            yield Fault(f"{at}.aliasOf", "names the model itself")
+        for field in ("aliases", "track", "checks", "hooks"):
+            if field in self.model_fields_set and getattr(self, field):
+                yield Fault(f"{at}.{field}", "not possible beside aliasOf: a second name owns no versions")
 
 
 class Current(Part):
     """Which version answers to the model's name, and who decided so when."""
 
-    version: str
-    actor: str
-    time: str
+    version: str = Field(description="The version.")
+    actor: str = Field(description="Who made it current.")
+    time: str = Field(description="When, in UTC.")
 
 
 class ModelStatus(Status):
+    """Condition `Accepted`."""
+
     highest_version: int = Field(
-        0, description="The highest number ever given; a deleted version never frees its number."
+        default=0, description="The highest number ever given; a deleted version never frees its number."
     )
-    current: Current | None = None
-    previous: str | None = Field(None, description="The version that was current before.")
+    current: Current | None = Field(default=None, description="The version that answers to the model's name.")
+    previous: str | None = Field(default=None, description="The version that was current before.")
+    aliases: dict[str, str] = Field(
+        default_factory=dict, description="The version that answers for each alias now; it follows once one is ready."
+    )
+    alias_of: str | None = Field(
+        default=None,
+        description="Of a second name: what answers to it now; it follows `spec.aliasOf` once that is ready.",
+    )
 
 
 def _inside(path: str) -> str:
@@ -81,14 +107,23 @@ def _inside(path: str) -> str:
     return path
 
 
+def _digest(text: str) -> str:
+    if not re.fullmatch(r"sha256:[0-9a-f]{64}", text):
+        raise ValueError(f"{text[:100]!r} is no digest: sha256: and 64 hexadecimal digits")
+    return text
+
+
+Digest = Annotated[str, AfterValidator(_digest)]
+
+
 class Artifact(Part):
     """One file of a version, kept in Blobs under its digest."""
 
     path: Annotated[str, AfterValidator(_inside)] = Field(
         description="Where the file stands in the version's folder, with forward slashes."
     )
-    digest: str = Field(description="sha256:<hex> of the content.", pattern=r"^sha256:[0-9a-f]{64}$")
-    size: int = Field(ge=0)
+    digest: Digest = Field(description="sha256:<hex> of the content.")
+    size: int = Field(ge=0, description="Bytes of the content.")
     trusted: bool = Field(False, description="May be unpickled. Set by the plane, from who brought the file.")
 
 
@@ -103,16 +138,91 @@ def _beside_each_other(artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
     return artifacts
 
 
+def _commit(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", text):
+        raise ValueError(f"{text[:100]!r} is no commit: 40 or 64 hexadecimal digits; a branch moves")
+    return text
+
+
+def _git_ref(text: str) -> str:
+    if not re.fullmatch(r"[!-,.-~][!-~]*", text):  # a leading '-' would be an option to git
+        raise ValueError(f"{text[:100]!r} is no branch, tag or commit")
+    return text
+
+
+class Git(Part):
+    repo: Repository = Field(description="Where the repository is: a URL, host:path or a path.")
+    commit: Annotated[str, AfterValidator(_commit)] = Field(description="The commit, resolved when it was registered.")
+    ref: Annotated[str, AfterValidator(_git_ref)] | None = Field(
+        None, description="The branch or tag that was asked for; it may have moved since."
+    )
+    digest: Digest | None = Field(None, description="sha256:<hex> of the content, as it was kept in Blobs.")
+
+
+class Code(Part):
+    """The code half of a version; its artifacts are the other. A data-only update keeps this one."""
+
+    digest: Digest | None = Field(None, description="sha256:<hex> over the paths and digests of its code files.")
+    git: Git | None = Field(None, description="In place of `digest`: a commit of a git repository.")
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        yield from choices.exactly_one(self, ("digest", "git"), at, context)
+
+
+class Source(Part):
+    """Where the files were taken from."""
+
+    url: FileUrl = Field(description="The address they were fetched from.")
+    sha256sum: Sha256sum | None = Field(None, alias="sha256sum", description="sha256 of what was fetched.")
+
+
+_REQUIREMENT = re.compile(r"([A-Za-z0-9](?:[-_.A-Za-z0-9]*[A-Za-z0-9])?)\s*(?:$|[\[@;<>=!~(\s].*)")
+
+
+def _requirement(line: str) -> str:
+    if not line.isprintable() or not _REQUIREMENT.fullmatch(line):
+        raise ValueError(f"{line[:100]!r} is no requirement: write one as pip takes it, such as 'numpy>=1.26'")
+    return line
+
+
+Requirement = Annotated[str, AfterValidator(_requirement)]
+
+
 class ModelVersionSpec(Spec):
-    model_name: str
-    version: Version
-    framework: Framework
-    artifacts: Annotated[tuple[Artifact, ...], AfterValidator(_beside_each_other)] = Field(min_length=1)
+    model_name: Name = Field(description="The Model it is a version of.")
+    version: Version = Field(description="A number, or a lower-case name. `7`, `v7` and `007` are the same.")
+    framework: Framework = Field(description="What loads it.")
+    code: Code | None = Field(None, description="Its code: an archive or a commit.")
+    artifacts: Annotated[tuple[Artifact, ...], AfterValidator(_beside_each_other)] = Field(
+        (), description="Its files: parameters, and code that is not in `code`."
+    )
+    requirements: tuple[Requirement, ...] = Field((), description="Python packages it needs, one line each as for pip.")
+    image: str | None = Field(None, min_length=1, description="A container image that holds and serves it.")
     entrypoint: str | None = Field(
         None, description="For framework `python`: `module:object` within the artifacts. For others, the file to load."
     )
-    created_by: str = ""
+    source: Source | None = Field(None, description="Where its files were fetched from.")
+    created_by: str = Field("", description="Who registered it. Set by the plane.")
+    parent_job: str | None = Field(None, description="The TrainingJob that made it.")
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        yield from framework_warning(self.framework, f"{at}.framework")
+        if not self.artifacts and self.code is None and self.image is None and context.whole(at):
+            yield Fault(f"{at}.artifacts", "required, unless code or an image is given")
+        if self.image is not None and "containers" not in context.capabilities:
+            yield image_warning(f"{at}.image", "it cannot be served here")
+        yield from _repeated_packages(self.requirements, f"{at}.requirements")
+
+
+def _repeated_packages(requirements: tuple[str, ...], at: str) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for index, line in enumerate(requirements):
+        found = _REQUIREMENT.fullmatch(line)
+        package = re.sub(r"[-_.]+", "-", found[1]).lower() if found and ";" not in line else ""
+        if package and package in seen:
+            yield Fault(f"{at}[{index}]", f"a second requirement for '{package}'")
+        seen.add(package)
 
 
 class ModelVersionStatus(Status):
-    """Condition `Servable`: True once a server of this version answered; False with the reason it could not load."""
+    """Conditions: `Accepted`; `Servable`: True once a server answered; False with the reason it could not load."""

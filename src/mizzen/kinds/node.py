@@ -1,13 +1,53 @@
-"""Node: a machine, in the cloud or at the edge."""
+"""Node: a machine of the plane, in the cloud or at the edge. What it is selected by are its labels."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from mizzen.errors import Fault
+from mizzen.kinds.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.meta import Spec, Status
+from mizzen.kinds.quantities import Amount, Bytes
+from mizzen.kinds.serving import Layer
+
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+"""Every node carries it."""
+
+CAPABILITIES = ("containers", "gpus")
+
+
+def _host(address: str) -> str:
+    if not re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[-._A-Za-z0-9]+)(:[0-9]{1,5})?", address):
+        raise ValueError(f"{address[:100]!r} is no address: host or host:port")
+    return address
 
 
 class NodeSpec(Spec):
-    """To be filled in."""
+    layer: Layer = Field(description="`cloud` or `edge`.")
+    address: Annotated[str, AfterValidator(_host)] | None = Field(
+        None, description="Where others reach it: host or host:port."
+    )
+    capabilities: tuple[str, ...] = Field((), description="What its engine can do: `containers`, `gpus`.")
+    cpu: Amount | None = Field(None, description="Processors it offers. Absent: all it has.")
+    memory: Bytes | None = Field(None, description="Bytes of memory it offers, such as `16Gi`. Absent: all it has.")
+    gpus: int = Field(0, ge=0, le=64, description="GPUs it offers.")
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        for index, capability in enumerate(self.capabilities):
+            place = f"{at}.capabilities[{index}]"
+            if capability in self.capabilities[:index]:
+                yield Fault(place, f"'{capability}' is given twice")
+            elif capability not in CAPABILITIES:
+                yield Warn(place, f"unknown capability '{capability}'; {suggestion(capability, CAPABILITIES, 'known')}")
+        if self.gpus and "gpus" not in self.capabilities:
+            yield Warn(f"{at}.gpus", "not used, because capabilities do not hold 'gpus'")
 
 
 class NodeStatus(Status):
-    """Condition `Accepted`."""
+    """Conditions: `Accepted`, `Ready` (it was heard of lately)."""
+
+    last_heartbeat: str | None = Field(default=None, description="When it was last heard of, in UTC.")

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
-from mizzen.kinds.meta import DEFAULT_NAMESPACE, Part, Ref, Spec, Status
-from mizzen.kinds.model import Framework, Version
+from mizzen.errors import Fault
+from mizzen.kinds import env, tensors
+from mizzen.kinds.durations import Duration
+from mizzen.kinds.env import EnvVar
+from mizzen.kinds.findings import Context, Finding, Warn, suggestion
+from mizzen.kinds.frameworks import Framework, framework_warning
+from mizzen.kinds.meta import DEFAULT_NAMESPACE, Part, Present, Ref, Spec, Status
+from mizzen.kinds.names import Name, NameOrNothing
+from mizzen.kinds.pods import PodTemplate, image_warning, unrunnable_images
+from mizzen.kinds.quantities import Gpu, Resources, gpu_warning
+from mizzen.kinds.tensors import Tensor, TensorSpec
+from mizzen.kinds.urls import FileUrl, Sha256sum
+from mizzen.kinds.versions import Version, VersionOrNothing
+
+Layer = Literal["cloud", "edge"]
+
+LARGEST_BATCH = 4096
+DEFAULT_BATCH = 64
+MIB = 2**20
+CEILING_MS = 60_000
 
 
 def workload_name(inference_model: str, version: str) -> str:
@@ -22,21 +41,215 @@ def url_of(inference_url: str, inference_model: Ref) -> str:
     return f"{inference_url}{within}/v2/models/{inference_model.name}"
 
 
+def _batch_size(value: Any, inner: ValidatorFunctionWrapHandler) -> int | Literal["auto"]:
+    # In place of pydantic's answer for a union, which is one error for each member.
+    if value == "auto":
+        return "auto"
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_BATCH:
+        return value
+    raise ValueError(f"must be a whole number from 1 to {LARGEST_BATCH}, or 'auto'")
+
+
 class Batching(Part):
-    batch_size: int = Field(64, ge=1, le=4096, description="Most requests that one call of the model may answer.")
+    batch_size: Annotated[int | Literal["auto"], WrapValidator(_batch_size)] = Field(
+        DEFAULT_BATCH,
+        description="Most requests that one call of the model may answer; `auto` finds out, within `timeoutMs`.",
+    )
+    timeout_seconds: float | None = Field(
+        None, ge=0, le=60, description="How long a batch may wait to fill. Without it, none waits."
+    )
+
+    @property
+    def most(self) -> int:
+        """The largest batch there may be; for `auto` what it starts from."""
+        return DEFAULT_BATCH if self.batch_size == "auto" else self.batch_size
+
+
+class Cache(Part):
+    """Answers kept by each gateway process, so that equal requests cost one call."""
+
+    max_bytes: int = Field(32 * MIB, ge=1, description="Most bytes that are kept.")
+
+
+class Feedback(Part):
+    """Records that let feedback find what answered a request."""
+
+    max_bytes: int = Field(256 * MIB, ge=1, description="Most bytes of records that each gateway keeps.")
+    max_age: Duration = Field("24h", description="How long a record is kept, such as `24h`.")
+
+
+class AutoScale(Part):
+    """Replicas follow the requests in flight: up at once, down after five quiet minutes."""
+
+    min_replicas: int = Field(1, ge=1, description="Fewest replicas.")
+    max_replicas: int = Field(ge=1, description="Most replicas.")
+    target: int | None = Field(
+        None, ge=1, description="Requests in flight for each replica. Default: the batch size if there is one, else 4."
+    )
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        if self.min_replicas > self.max_replicas:
+            yield Fault(f"{at}.minReplicas", f"{self.min_replicas} is above maxReplicas, {self.max_replicas}")
+
+
+class ModelFile(Part):
+    """One version of the model as an archive to be fetched."""
+
+    version: Version = Field(description="The version that this is.")
+    download_url: FileUrl = Field(alias="downloadURL", description="Where its archive is: http(s), s3 or file.")
+    sha256sum: Sha256sum | None = Field(
+        None, alias="sha256sum", description="sha256 of the archive, compared before anything is served from it."
+    )
+    insecure_skip_verify: bool = Field(False, description="Serve it although nobody says what it must be.")
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        if self.insecure_skip_verify:
+            yield Warn(f"{at}.insecureSkipVerify", "the archive is served without being verified")
+        elif self.sha256sum is None and context.whole(at):
+            yield Fault(f"{at}.sha256sum", "required, unless insecureSkipVerify is true")
 
 
 class InferenceModelSpec(Spec):
-    model_name: str = Field(min_length=1)
-    target_version: Version = Field(description="The ModelVersion of `modelName` to serve.")
-    deploy_to_layer: Literal["cloud", "edge"] = "cloud"
-    framework_type: Framework | None = Field(None, description="Default: the framework of the version.")
-    replicas: int = Field(1, ge=0, le=64)
-    timeout_ms: int | None = Field(None, ge=1, le=60_000, description="Deadline of a request; the ceiling is 60 s.")
-    batching: Batching | None = Field(
+    """What is served comes from an `image`; else from the `manifest`; else from the registry."""
+
+    required_of_users: ClassVar[frozenset[str]] = frozenset({"deploy_to_layer", "framework_type"})
+
+    model_name: Name = Field(description="The model that is served. Several InferenceModels may serve one.")
+    deploy_to_layer: Layer = Field("cloud", description="Where it runs: `cloud` or `edge`.")
+    framework_type: Framework | None = Field(None, description="What loads it; the version's framework where absent.")
+    node_selector: dict[str, str] = Field(default_factory=dict, description="Labels that its node must have.")
+    node_name: NameOrNothing = Field("", description="The one node it may run on; it must satisfy `nodeSelector`.")
+    image: str = Field("", description="A container image that serves the model. Empty: not given.")
+    manifest: tuple[ModelFile, ...] = Field((), description="Archives of versions, of which `targetVersion` picks one.")
+    target_version: VersionOrNothing = Field(
+        None, description="The version to serve, or an alias of the model. Absent: the model's current version."
+    )
+    serving_port: int | None = Field(
+        None, ge=0, le=65535, description="A port of its own. 0 or absent: none, or 8501 on a cluster."
+    )
+    replicas: int = Field(1, ge=0, le=1000, description="How many processes serve it; 0 stops serving.")
+    extra_names: tuple[Name, ...] = Field(
+        (), description="Further names that callers may use; they yield to a real owner of such a name."
+    )
+    follow_alias: bool = Field(
+        False, description="Switch whenever the alias (or, without `targetVersion`, the current version) moves."
+    )
+    checkpoint: str | None = Field(None, min_length=1, description="A checkpoint of the version. Absent: the newest.")
+    auto_scale: Annotated[AutoScale | None, Present] = Field(
+        None, description="Lets the number of replicas follow the load; `replicas` is what it starts with."
+    )
+    batching: Annotated[Batching | None, Present] = Field(
         None, description="Given, requests may share a call of a Python function too; scikit-learn models always batch."
     )
+    cache: Annotated[Cache | None, Present] = Field(None, description="Given, even empty, answers are cached.")
+    timeout_ms: int | None = Field(None, ge=1, le=CEILING_MS, description="Deadline of a request; the ceiling is 60 s.")
+    default_output: tuple[Tensor, ...] | None = Field(
+        None, description="The answer when there is none within the deadline, or nothing is ready."
+    )
+    inputs: tuple[TensorSpec, ...] = Field((), description="The inputs it takes. Absent: as the model declares them.")
+    outputs: tuple[TensorSpec, ...] = Field((), description="The outputs it gives. Absent: as the model declares them.")
+    gpu: Gpu | None = Field(None, description="A share of one GPU, such as 0.5, or a number of whole ones.")
+    resources: Resources | None = Field(None, description="What each replica may use.")
+    env: tuple[EnvVar, ...] = Field((), description="Variables of its environment: values and references to secrets.")
     idempotent: bool = Field(True, description="May a request be sent again when the process that had it died?")
+    feedback: Annotated[Feedback | None, Present] = Field(
+        None, description="Given, even empty, requests are recorded so that feedback can be given."
+    )
+    switch: Literal["overlap", "replace"] = Field(
+        "overlap", description="For a new version on the edge: beside the old one until it answers, or in its place."
+    )
+    template: PodTemplate | None = Field(None, description="The pod it runs in, where there are pods.")
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        yield from framework_warning(self.framework_type, f"{at}.frameworkType")
+        yield from self._what_is_served(at)
+        yield from self._where_it_runs(at, context)
+        yield from self._how_it_answers(at, context)
+        yield from env.repeated(self.env, f"{at}.env")
+        for index, name in enumerate(self.extra_names):
+            if name == context.name:
+                yield Fault(f"{at}.extraNames[{index}]", f"'{name}' is its own name already")
+            if name in self.extra_names[:index]:
+                yield Fault(f"{at}.extraNames[{index}]", f"'{name}' is given twice")
+
+    def _what_is_served(self, at: str) -> Iterator[Finding]:
+        if self.image:
+            yield from self._ignored(at, "image", "an image is given")
+            return
+        if self.manifest:
+            yield from self._ignored(at, "manifest", "a manifest is given")
+            yield from _target_faults(self.manifest, self.target_version, at)
+        elif self.follow_alias and (self.target_version or "").isdecimal():
+            yield Fault(f"{at}.followAlias", f"targetVersion {self.target_version} is a version, which never moves")
+
+    def _ignored(self, at: str, by: str, because: str) -> Iterator[Warn]:
+        """Fields that say nothing, given where the model comes from."""
+        fields = ("manifest", "targetVersion", "followAlias", "checkpoint")
+        values = (self.manifest, self.target_version, self.follow_alias, self.checkpoint)
+        unused = [name for name, value in zip(fields, values, strict=True) if value]
+        if by == "manifest":
+            unused = [name for name in unused if name in ("followAlias", "checkpoint")]
+        if unused:
+            yield Warn(f"{at}.{by}", f"{_listed(unused)} ignored, because {because}")
+
+    def _where_it_runs(self, at: str, context: Context) -> Iterator[Finding]:
+        so = f"'{context.name or self.model_name}' stays not ready"
+        if self.image and "containers" not in context.capabilities:
+            yield image_warning(f"{at}.image", so)
+        if self.template is not None:
+            yield from unrunnable_images(self.template.spec, f"{at}.template.spec", context, so)
+        yield from gpu_warning(self.gpu, f"{at}.gpu", context)
+        if self.deploy_to_layer == "edge" and self.replicas > 1:
+            yield Warn(f"{at}.replicas", f"on the edge one process runs, not {self.replicas}")
+        if self.deploy_to_layer == "edge" and self.auto_scale is not None:
+            yield Warn(f"{at}.autoScale", "ignored: on the edge one process runs")
+        elif self.auto_scale is not None and self.replicas and "replicas" in self.model_fields_set:
+            least, most = self.auto_scale.min_replicas, self.auto_scale.max_replicas
+            start = min(max(self.replicas, least), most)
+            if least <= most and start != self.replicas:
+                yield Warn(f"{at}.replicas", f"starts with {start}: autoScale allows {least} to {most}")
+
+    def _how_it_answers(self, at: str, context: Context) -> Iterator[Finding]:
+        automatic = self.batching is not None and self.batching.batch_size == "auto"
+        if automatic and self.timeout_ms is None and context.whole(at):
+            yield Fault(f"{at}.batching.batchSize", "'auto' needs spec.timeoutMs, the latency to stay within")
+        yield from tensors.repeated(self.inputs, f"{at}.inputs")
+        yield from tensors.repeated(self.outputs, f"{at}.outputs")
+        if self.default_output is not None:
+            yield from default_output_faults(self.default_output, self.outputs, f"{at}.defaultOutput")
+
+
+def default_output_faults(answer: tuple[Tensor, ...], outputs: Iterable[TensorSpec], at: str) -> Iterator[Fault]:
+    """Of a default answer by itself, and against the outputs that are declared, if any are."""
+    if not answer:
+        yield Fault(at, "must have at least 1")
+    yield from tensors.repeated(answer, at)
+    declared = {output.name: output for output in outputs}
+    for index, tensor in enumerate(answer):
+        wanted = declared.get(tensor.name)
+        if declared and wanted is None:
+            hint = suggestion(tensor.name, tuple(declared), "outputs")
+            yield Fault(f"{at}[{index}].name", f"no output '{tensor.name}'; {hint}")
+        elif wanted is not None and wanted.datatype != tensor.datatype:
+            yield Fault(f"{at}[{index}].datatype", f"must be {wanted.datatype}, as the output is")
+
+
+def _target_faults(manifest: tuple[ModelFile, ...], target: str | None, at: str) -> Iterator[Fault]:
+    versions = [file.version for file in manifest]
+    for index, version in enumerate(versions):
+        if version in versions[:index]:
+            yield Fault(f"{at}.manifest[{index}].version", f"version {version} is given twice")
+    listed = ", ".join(dict.fromkeys(versions))
+    if target is None and len(versions) > 1:
+        yield Fault(f"{at}.targetVersion", f"required, because the manifest has several versions: {listed}")
+    if target is not None and target not in versions:
+        yield Fault(f"{at}.targetVersion", f"no version {target} in the manifest; versions are {listed}")
+
+
+def _listed(words: list[str]) -> str:
+    if len(words) == 1:
+        return f"{words[0]} is"
+    return f"{', '.join(words[:-1])} and {words[-1]} are"
 
 
 class InferenceModelStatus(Status):
@@ -45,8 +258,13 @@ class InferenceModelStatus(Status):
     During a switch `Ready` speaks of the new version, `servingVersion` and `url` of the one that still answers.
     """
 
-    url: str | None = Field(None, description="Where to send inference requests while serving.")
-    serving_version: str | None = Field(None, description="Moves only after the new version has answered readiness.")
-    replicas: int = 0
-    ready_replicas: int = 0
-    restarts: int = 0
+    url: str | None = Field(default=None, description="Where to send inference requests while serving.")
+    target_version: str | None = Field(
+        default=None, description="The version that is meant, where `spec.targetVersion` is an alias or absent."
+    )
+    serving_version: str | None = Field(
+        default=None, description="Moves only after the new version has answered readiness."
+    )
+    replicas: int = Field(default=0, description="Processes there are.")
+    ready_replicas: int = Field(default=0, description="Processes that answer.")
+    restarts: int = Field(default=0, description="How often processes were started again.")

@@ -2,12 +2,173 @@
 
 from __future__ import annotations
 
-from mizzen.kinds.meta import Spec, Status
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from mizzen.errors import Fault
+from mizzen.kinds import env
+from mizzen.kinds.datasets import Dataset
+from mizzen.kinds.durations import Duration
+from mizzen.kinds.env import EnvVar
+from mizzen.kinds.findings import Context, Finding, suggestion
+from mizzen.kinds.frameworks import Framework, framework_warning
+from mizzen.kinds.meta import Part, Spec, Status
+from mizzen.kinds.names import Name, NameOrNothing
+from mizzen.kinds.pods import PodTemplate, image_warning, unrunnable_images
+from mizzen.kinds.quantities import Gpu, Resources, gpu_warning
+from mizzen.kinds.serving import Layer
+from mizzen.kinds.versions import VersionOrNothing
+
+REPLICA_TYPES = ("Chief", "Master", "Worker", "PS", "Evaluator")
+LEADERS = ("Chief", "Master")
+"""Whose success is the job's. Without one it is the first worker's."""
+
+RestartPolicy = Literal["Never", "OnFailure", "Always", "ExitCode"]
+
+
+class ReplicaSpec(Part):
+    """The replicas of one type."""
+
+    replicas: int = Field(1, ge=0, le=1000, description="How many there are.")
+    restart_policy: RestartPolicy | None = Field(
+        None, description="Never, OnFailure, Always, or ExitCode: 128 and above are tried again. Absent: the job's."
+    )
+    template: PodTemplate | None = Field(None, description="The pod each of them runs in.")
+    gpu: Gpu | None = Field(None, description="GPUs of each. Absent: the job's.")
+    resources: Resources | None = Field(None, description="What each may use. Absent: the job's.")
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        yield from gpu_warning(self.gpu, f"{at}.gpu", context)
+        if self.template is not None:
+            yield from unrunnable_images(self.template.spec, f"{at}.template.spec", context, "the job cannot run here")
+
+
+class Retention(Part):
+    """What is kept of a job; it is removed when the job has ended."""
+
+    checkpoints: int | None = Field(None, ge=1, description="So many of the newest checkpoints. Absent: all.")
+    logs: Duration | None = Field(
+        None, description="How long logs are kept after the end, such as `30d`. Absent: always."
+    )
 
 
 class TrainingJobSpec(Spec):
-    """To be filled in."""
+    """Runs the code of a `version`, an `image`, a `command`, or the templates of the replica map."""
+
+    model_name: Name = Field(description="The model that is trained.")
+    version: VersionOrNothing = Field(None, description="The version whose code runs.")
+    deploy_to_layer: Layer = Field("cloud", description="Where it runs: `cloud` or `edge`.")
+    framework_type: Framework | None = Field(None, description="What trains it. Absent: the model's framework.")
+    node_selector: dict[str, str] = Field(default_factory=dict, description="Labels that its nodes must have.")
+    node_name: NameOrNothing = Field("", description="The one node it may run on.")
+    image: str = Field("", description="A container image to train with. Empty: not given.")
+    command: tuple[str, ...] = Field((), description="What each replica runs. Absent: what version or image say.")
+    replicas: int | None = Field(None, ge=0, le=1000, description="So many workers, in place of a replica map.")
+    replica_specs: dict[str, ReplicaSpec] | None = Field(
+        None, description="Replica map: Chief (or Master), Worker, PS, Evaluator."
+    )
+    tf_replica_specs: dict[str, ReplicaSpec] | None = Field(
+        None, alias="tfReplicaSpecs", description="The replica map, as a TFJob spells it."
+    )
+    pytorch_replica_specs: dict[str, ReplicaSpec] | None = Field(
+        None, alias="pytorchReplicaSpecs", description="The replica map, as a PyTorchJob spells it."
+    )
+    dataset: Dataset | None = Field(None, description="What is fetched before the command starts.")
+    hyperparameters: dict[str, Any] = Field(default_factory=dict, description="Handed to the code as JSON.")
+    success_policy: Literal["Chief", "AllWorkers"] = Field(
+        "Chief", description="The set succeeds with its chief (else worker 0), or when all workers have."
+    )
+    restart_policy: RestartPolicy = Field("Never", description="For replica types that do not say their own.")
+    backoff_limit: int = Field(6, ge=0, description="Restarts after which the set has failed.")
+    clean_pod_policy: Literal["Running", "All", "None"] = Field(
+        "Running", description="At the end: stop what still runs, remove everything, or leave everything."
+    )
+    ttl_seconds_after_finished: int | None = Field(
+        None, ge=0, description="Remove the object so long after its end; checkpoints stay. Absent: never."
+    )
+    active_deadline_seconds: int | None = Field(
+        None, ge=1, description="Running time, over restarts, after which it has failed."
+    )
+    suspend: bool = Field(False, description="Stop all replicas, until this is false again.")
+    gpu: Gpu | None = Field(None, description="GPUs of each replica: a share of one, such as 0.5, or whole ones.")
+    resources: Resources | None = Field(None, description="What each replica may use.")
+    priority: int = Field(0, ge=-1000, le=1000, description="Higher ones start first when not all can.")
+    retention: Retention | None = Field(None, description="What is kept after the end. Absent: everything.")
+    env: tuple[EnvVar, ...] = Field((), description="Variables of its environment: values and references to secrets.")
+
+    @property
+    def replica_map(self) -> Mapping[str, ReplicaSpec]:
+        """By type, whichever way they were written; policies of the job are not filled in."""
+        given = [specs for specs in self._maps().values() if specs is not None]
+        if given:
+            return given[0]
+        return {"Worker": ReplicaSpec.model_validate({"replicas": 1 if self.replicas is None else self.replicas})}
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        yield from framework_warning(self.framework_type, f"{at}.frameworkType")
+        yield from gpu_warning(self.gpu, f"{at}.gpu", context)
+        yield from env.repeated(self.env, f"{at}.env")
+        if self.image and "containers" not in context.capabilities:
+            yield image_warning(f"{at}.image", "the job cannot run here")
+        templated = any(replica.template is not None for replica in self.replica_map.values())
+        if not (self.version or self.image or self.command or templated) and context.whole(at):
+            yield Fault(at, "has nothing to run: give version, image, command, or templates in replicaSpecs")
+        yield from self._replica_faults(at)
+
+    def _replica_faults(self, at: str) -> Iterator[Fault]:
+        given = [name for name, specs in self._maps().items() if specs is not None]
+        if self.replicas is not None:
+            given.append("replicas")
+        if len(given) > 1:
+            yield Fault(at, f"{' and '.join(given)} say the same; give one of them")
+            return
+        where = f"{at}.{given[0]}" if given else at
+        yield from map_faults(self.replica_map, where)
+        if self.success_policy == "AllWorkers" and not _count(self.replica_map, "Worker"):
+            yield Fault(f"{at}.successPolicy", "AllWorkers needs at least one Worker")
+
+    def _maps(self) -> dict[str, dict[str, ReplicaSpec] | None]:
+        return {
+            "replicaSpecs": self.replica_specs,
+            "tfReplicaSpecs": self.tf_replica_specs,
+            "pytorchReplicaSpecs": self.pytorch_replica_specs,
+        }
+
+
+def map_faults(replicas: Mapping[str, ReplicaSpec], at: str) -> Iterator[Fault]:
+    unknown = [type_ for type_ in replicas if type_ not in REPLICA_TYPES]
+    for type_ in unknown:
+        yield Fault(at, f"unknown replica type '{type_}'; {suggestion(type_, REPLICA_TYPES, 'types')}")
+    if all(leader in replicas for leader in LEADERS):
+        yield Fault(at, "has both Chief and Master; they are two names of one")
+    for leader in LEADERS:
+        if _count(replicas, leader) > 1:
+            yield Fault(f"{at}.{leader}.replicas", f"there is one {leader}, not {_count(replicas, leader)}")
+    if unknown:
+        return  # what was meant by them may be what is missing
+    if not sum(replica.replicas for replica in replicas.values()):
+        yield Fault(at, "has no replicas at all; at least 1 is needed")
+    elif not any(_count(replicas, type_) for type_ in (*LEADERS, "Worker")):
+        yield Fault(at, "needs a Chief, Master or Worker: the success of one is the job's")
+
+
+def _count(replicas: Mapping[str, ReplicaSpec], type_: str) -> int:
+    return replicas[type_].replicas if type_ in replicas else 0
+
+
+class ReplicaCounts(Part):
+    """How the replicas of one type are doing."""
+
+    active: int = Field(default=0, description="Running.")
+    succeeded: int = Field(default=0, description="Ended well.")
+    failed: int = Field(default=0, description="Ended badly, for good.")
 
 
 class TrainingJobStatus(Status):
-    """Condition `Accepted`."""
+    """Conditions: `Accepted`; of Created, Running, Restarting, Suspended, Succeeded and Failed those that hold."""
+
+    replicas: dict[str, ReplicaCounts] = Field(default_factory=dict, description="Counts for each replica type.")
+    start_time: str | None = Field(default=None, description="When it first ran, in UTC.")
+    completion_time: str | None = Field(default=None, description="When it ended, in UTC.")

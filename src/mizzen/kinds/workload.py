@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
 
+from mizzen.errors import Fault
+from mizzen.kinds.env import SecretKeyRef
+from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part, Spec, Status
 from mizzen.kinds.model import Artifact
 
@@ -14,7 +18,7 @@ EXIT_PERMANENT = 78
 
 
 class WorkloadSpec(Spec):
-    """What every replica runs with, set by the engine beside `env`:
+    """What every replica runs with, set by the engine beside `env` and `secretEnv`:
 
     MIZZEN_SOCKET            where to listen for frames (purpose `serve`)
     MIZZEN_ARTIFACTS         a folder holding the artifacts at their paths
@@ -22,13 +26,21 @@ class WorkloadSpec(Spec):
     MIZZEN_DATA_DIR          the plane's data dir
     """
 
-    purpose: Literal["serve"]
+    purpose: Literal["serve"] = Field(description="What it is for.")
     command: tuple[str, ...] = Field(min_length=1, description="`python` as the first word is the plane's interpreter.")
-    env: dict[str, str] = Field(default_factory=dict)
-    artifacts: tuple[Artifact, ...] = ()
-    replicas: int = Field(1, ge=0)
-    restart: Literal["Always", "Never"] = "Always"
+    env: dict[str, str] = Field(default_factory=dict, description="Variables of its environment.")
+    secret_env: dict[str, SecretKeyRef] = Field(
+        default_factory=dict, description="Variables whose values are those of secrets when a process is started."
+    )
+    artifacts: tuple[Artifact, ...] = Field((), description="Files that are laid out for it.")
+    replicas: int = Field(1, ge=0, description="How many processes.")
+    restart: Literal["Always", "Never"] = Field("Always", description="Whether one that ended is started again.")
     grace_seconds: float = Field(10, ge=0, description="Between TERM and KILL.")
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        for name in self.secret_env:
+            if name in self.env:
+                yield Fault(f"{at}.secretEnv.{name}", "is given in env, too")
 
 
 ReplicaState = Literal["starting", "ready", "waiting", "failed", "stopping"]
@@ -45,18 +57,21 @@ class ReplicaStatus(Part):
     Only a replica that is not wanted any more is stopping: one that ends to be started anew comes back at its address.
     """
 
-    index: int
-    state: ReplicaState
-    address: str = Field("", description="unix:<path>, where the replica takes frames.")
-    pid: int | None = None
-    restarts: int = 0
+    index: int = Field(description="Which one, counted from 0.")
+    state: ReplicaState = Field(description="Where it is in its life.")
+    address: str = Field(default="", description="unix:<path>, where the replica takes frames.")
+    pid: int | None = Field(default=None, description="Of its process.")
+    restarts: int = Field(default=0, description="How often it was started again.")
     exit_code: int | None = Field(
-        None, description="Of the last exit; killed by signal s is 128 + s; absent when unknown."
+        default=None, description="Of the last exit; killed by signal s is 128 + s; absent when unknown."
     )
-    message: str = Field("", description="Why it is not ready, in a person's words.")
+    reason: str = Field(
+        default="", description="One word for why it is not ready, where there is one: `SecretNotFound`."
+    )
+    message: str = Field(default="", description="Why it is not ready, in a person's words.")
 
 
 class WorkloadStatus(Status):
     """Condition `Available`: at least one replica is ready."""
 
-    replicas: tuple[ReplicaStatus, ...] = ()
+    replicas: tuple[ReplicaStatus, ...] = Field(default=(), description="Each process.")

@@ -104,7 +104,7 @@ async def _write_status(store: Store, resource: Resource, decision: Decision, no
     new = resource.with_status(status)
     if new.status == resource.status:
         return resource
-    return await store.update_status(new, decision.actor or ACTOR, decision=decision.decision)
+    return await store.update_status(new, decision.actor or ACTOR, decision=decision.decision, guard=decision.guard)
 
 
 async def _drop_finalizers(store: Store, resource: Resource, drop: frozenset[str]) -> None:

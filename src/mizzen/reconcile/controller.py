@@ -8,10 +8,10 @@ A controller is woken by a key and must come to the same decision however often 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from mizzen.errors import NotFound
 from mizzen.kinds.meta import Ref, Resource, Status
@@ -36,7 +36,9 @@ class Store(Protocol):
     async def list(self, kind: str) -> Listing: ...
     async def create(self, new: Resource, by: str) -> Resource: ...
     async def update(self, new: Resource, by: str) -> Resource: ...
-    async def update_status(self, new: Resource, by: str, *, decision: str | None = None) -> Resource: ...
+    async def update_status(
+        self, new: Resource, by: str, *, decision: str | None = None, guard: Callable[[Any], None] | None = None
+    ) -> Resource: ...
     async def delete(self, ref: Ref, by: str, *, uid: str | None = None) -> Resource | None: ...
     def watch(self, kind: str, since: str) -> AsyncIterator[Event]: ...
 
@@ -65,6 +67,8 @@ class Decision:
     """A word such as `promoted` when the status change belongs in history."""
     actor: str | None = None
     """Who decided so, when it was not the controller."""
+    guard: Callable[[Any], None] | None = field(default=None, compare=False)
+    """What must still hold of other objects when the status is written: a `Guard` of stores."""
 
 
 StoreT = TypeVar("StoreT", bound=Store)

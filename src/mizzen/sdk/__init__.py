@@ -1,8 +1,9 @@
 """The Python client of a plane.
 
 Here: finding a plane (`locate`), every call on its two APIs (`client`, asynchronous; `sync`, the dress over it), and
-turning what people have into what is sent (`payload`, `source`, `objects`).
-Not here: kinds and their validation (the plane does that; pydantic would double the start time), output for people.
+turning what people have into what is sent (`payload`, `source`, `objects`; manifests by `applying`).
+Not here: output for people; kinds and their validation. Only `applying` needs those, and is loaded when it is used:
+pydantic would double the start time.
 
 Its names are loaded when they are first used: `mizzen down` needs `locate` but no HTTP client.
 """
@@ -12,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mizzen.sdk.sync import Model, Plane, connect, start
+    from mizzen.sdk.sync import MizzenWarning, Model, Plane, connect, start
 
-__all__ = ["Model", "Plane", "connect", "start"]
+__all__ = ["MizzenWarning", "Model", "Plane", "connect", "start"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from mizzen import errors
+from mizzen.sdk.resources import condition_of
 
 if TYPE_CHECKING:
-    from mizzen.sdk.client import AsyncPlane
+    from mizzen.sdk.registry import Registry
 
 TIMEOUT: Final = 120.0
 """Seconds for a model to load."""
@@ -37,19 +38,16 @@ class Deployment:
     url: str
 
 
-async def register(plane: AsyncPlane, model: str, path: Path, framework: str | None, entrypoint: str | None) -> str:
+async def register(plane: Registry, model: str, path: Path, framework: str | None, entrypoint: str | None) -> str:
     """Make the files at `path` the next version of a model, which is created when absent. The version."""
     try:
-        await plane.request("POST", "/model", body={"name": model})
+        await plane.create_model(model)
         created = True
     except errors.AlreadyExists:
         created = False
-    absolute = path.absolute()  # noqa: ASYNC240 - reads no file
-    given = {"path": str(absolute), "framework": framework, "entrypoint": entrypoint}
-    body = {key: value for key, value in given.items() if value is not None}
     try:
-        answer = await plane.request("POST", f"/model/{quote(model)}/version/auto", body=body, timeout=TIMEOUT)
-    except (errors.BadRequest, errors.Invalid, errors.Forbidden):
+        answer = await plane.add_version(model, path, framework=framework, entrypoint=entrypoint)
+    except (errors.BadRequest, errors.Invalid, errors.Forbidden, errors.NotFound):
         # Refused for certain; after any other error there may be a version by now.
         if created:
             await _delete_empty(plane, model)
@@ -65,7 +63,7 @@ def goes_on(model: str, version: str, server: str) -> str:
     )
 
 
-async def wait_loaded(plane: AsyncPlane, server: str, seconds: float, *, keep: bool = False) -> None:
+async def wait_loaded(plane: Registry, server: str, seconds: float, *, keep: bool = False) -> None:
     """Until the InferenceModel is Ready. ModelFailed, with what it printed, when it never will be; then it is deleted,
     unless `keep`."""
     hint = f"logs: 'mizzen logs {server}'"
@@ -75,7 +73,7 @@ async def wait_loaded(plane: AsyncPlane, server: str, seconds: float, *, keep: b
                 resource = await plane.get("inferencemodels", server)
                 model, version = resource["spec"]["modelName"], resource["spec"]["targetVersion"]
                 hint = f"{goes_on(model, version, server)}; logs: 'mizzen logs {server}'"
-                if _condition(resource, "Ready").get("status") == "True":
+                if condition_of(resource, "Ready").get("status") == "True":
                     return
                 if broken := _hopeless(resource):
                     break
@@ -92,7 +90,7 @@ async def wait_loaded(plane: AsyncPlane, server: str, seconds: float, *, keep: b
 
 
 async def wait_answering(
-    plane: AsyncPlane, model: str, version: str, server: str, *, current: bool, seconds: float
+    plane: Registry, model: str, version: str, server: str, *, current: bool, seconds: float
 ) -> None:
     """Until the inference API has taken the news: a status is a report, an answer is the fact."""
     name = model if current else server
@@ -109,9 +107,9 @@ async def wait_answering(
         ) from None
 
 
-async def undeploy(plane: AsyncPlane, model: str, version: str | None) -> list[str]:
+async def undeploy(plane: Registry, model: str, version: str | None) -> list[str]:
     path = f"/model/{quote(model)}" + (f"/serve/{quote(version)}" if version else "")
-    found = await plane.request("GET", path)
+    found = await plane.request("GET", path, params=plane.within())
     servers = [str(server["id"]) for server in found["items" if version else "servers"]]
     if not servers:
         what = f"version {version} of model '{model}'" if version else f"model '{model}'"
@@ -122,12 +120,12 @@ async def undeploy(plane: AsyncPlane, model: str, version: str | None) -> list[s
     return servers
 
 
-async def wait_gone(plane: AsyncPlane, plural: str, names: list[str], seconds: float = 60.0) -> None:
+async def wait_gone(plane: Registry, plural: str, names: list[str], seconds: float = 60.0) -> None:
     """Until none of the objects is left: done means that their processes have ended. DeadlineExceeded."""
     try:
         async with asyncio.timeout(seconds):
             while True:
-                left = {item["metadata"]["name"] for item in (await plane.list(plural))["items"]} & set(names)
+                left = [name for name in names if await _exists(plane, plural, name)]
                 if not left:
                     return
                 await asyncio.sleep(_PAUSE)
@@ -135,13 +133,21 @@ async def wait_gone(plane: AsyncPlane, plural: str, names: list[str], seconds: f
         raise errors.DeadlineExceeded(f"still there after {seconds:g} s: {', '.join(sorted(left))}") from None
 
 
-async def _delete_empty(plane: AsyncPlane, model: str) -> None:
+async def _exists(plane: Registry, plural: str, name: str) -> bool:
+    try:
+        await plane.get(plural, name)
+    except errors.NotFound:
+        return False
+    return True
+
+
+async def _delete_empty(plane: Registry, model: str) -> None:
     """Take back a model that this call made, unless somebody else has used it since."""
-    if not (await plane.request("GET", f"/model/{quote(model)}"))["versions"]:
-        await plane.request("DELETE", f"/model/{quote(model)}")
+    if not (await plane.describe_model(model))["versions"]:
+        await plane.delete_model(model, cascade=False)
 
 
-async def _last_lines(plane: AsyncPlane, server: str) -> str:
+async def _last_lines(plane: Registry, server: str) -> str:
     """The end of a server's log, to append to a message; nothing when there is none, or none to be had."""
     try:
         text = "".join([piece async for piece in plane.logs(server, tail=_LAST_LINES)])
@@ -151,19 +157,13 @@ async def _last_lines(plane: AsyncPlane, server: str) -> str:
     return "\n  | ".join(["\nits log ends:", *lines]) if lines else ""
 
 
-async def _answers(plane: AsyncPlane, name: str, version: str) -> bool:
-    said = await plane.answers("/v2/models") or {}
-    return {"name": name, "version": version, "ready": True} in said.get("models", [])
-
-
-def _condition(resource: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
-    conditions = resource.get("status", {}).get("conditions") or ()
-    return next((condition for condition in conditions if condition["type"] == type_), {})
+async def _answers(plane: Registry, name: str, version: str) -> bool:
+    return {"name": name, "version": version, "ready": True} in await plane.served()
 
 
 def _hopeless(resource: Mapping[str, Any]) -> Mapping[str, Any]:
     """The condition that says this will not become ready by waiting; empty when it may."""
-    accepted, ready = _condition(resource, "Accepted"), _condition(resource, "Ready")
+    accepted, ready = condition_of(resource, "Accepted"), condition_of(resource, "Ready")
     if accepted.get("status") == "False":
         return accepted
     return ready if ready.get("reason") in _HOPELESS else {}

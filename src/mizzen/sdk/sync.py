@@ -1,24 +1,33 @@
-"""Plane and Model for programs without an event loop: scripts, notebooks, the CLI. Thin over `client.AsyncPlane`."""
+"""Plane, for programs without an event loop: scripts and notebooks. Thin over `client.AsyncPlane`."""
 
 from __future__ import annotations
 
+import builtins
 import subprocess
 import sys
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from mizzen import errors
 from mizzen.sdk import deployment, locate, objects, stopping
+from mizzen.sdk.calls import DEFAULT_NAMESPACE
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.loop import LoopThread
+from mizzen.sdk.model import Model
+from mizzen.sdk.resources import Selection
 from mizzen.sdk.tether import KeptTether
+from mizzen.sdk.warned import MizzenWarning
 from mizzen.supervisor.client import SupervisorGone
 from mizzen.supervisor.home import Home
 
 if TYPE_CHECKING:
+    from mizzen.manifests.lint import Checked
+    from mizzen.sdk.applying import Applied, Manifests
     from mizzen.sdk.payload import Prediction
+
+__all__ = ["MizzenWarning", "Model", "Plane", "connect", "start"]
 
 T = TypeVar("T")
 
@@ -50,19 +59,21 @@ def start(dir: str | Path | None = None, *, detach: bool = False, **settings: An
     return Plane(locate.in_data_dir(data_dir), tether)
 
 
-def connect(url: str | None = None, token: str | None = None) -> Plane:
+def connect(url: str | None = None, token: str | None = None, *, namespace: str = DEFAULT_NAMESPACE) -> Plane:
     """Connect to a running plane: at `url`, else where MIZZEN_URL says, else on this machine by its data dir."""
-    return Plane(locate.find(url, token))
+    return Plane(locate.find(url, token), namespace=namespace)
 
 
 class Plane:
     """A running plane. As a context manager it ends, at the end, the plane that `start` started."""
 
-    def __init__(self, place: locate.Place, tether: KeptTether | None = None) -> None:
+    def __init__(
+        self, place: locate.Place, tether: KeptTether | None = None, *, namespace: str = DEFAULT_NAMESPACE
+    ) -> None:
         self.place = place
         self._tether = tether
         self._loop = LoopThread()
-        self._plane = AsyncPlane(place)
+        self._plane = AsyncPlane(place, namespace=namespace)
 
     def __enter__(self) -> Self:
         return self
@@ -125,7 +136,7 @@ class Plane:
                 )
             )
 
-    def undeploy(self, name: str, version: str | int | None = None) -> list[str]:
+    def undeploy(self, name: str, version: str | int | None = None) -> builtins.list[str]:
         return self._loop.run(self._plane.undeploy(name, None if version is None else str(version)))
 
     def predict(
@@ -136,22 +147,111 @@ class Plane:
     def model(self, name: str) -> Model:
         return Model(self, name)
 
-    def models(self) -> list[Model]:
-        return [Model(self, item["metadata"]["name"]) for item in self._loop.run(self._plane.models())]
+    def models(self, labels: Selection = None) -> builtins.list[Model]:
+        return [Model(self, item["metadata"]["name"]) for item in self._loop.run(self._plane.models(labels))]
 
-    def get(self, kind: str, name: str) -> dict[str, Any]:
+    def get(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]:
         """One object of a kind: Model, ModelVersion, InferenceModel, …, in any case, singular or plural."""
-        return self._loop.run(self._plane.get(plural(kind), name))
+        return self._loop.run(self._plane.get(kind, name, namespace=namespace))
 
-    def list(self, kind: str) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = self._loop.run(self._plane.list(plural(kind)))["items"]
+    def list(
+        self,
+        kind: str,
+        *,
+        labels: Selection = None,
+        fields: Selection = None,
+        limit: int | None = None,
+        namespace: str | None = None,
+    ) -> builtins.list[dict[str, Any]]:
+        """Objects of a kind, at most `limit`. Selectors are texts (`a=b,c!=d`) or maps of what must be equal."""
+        found = self._plane.list(kind, labels=labels, fields=fields, limit=limit, namespace=namespace)
+        items: builtins.list[dict[str, Any]] = self._loop.run(found)["items"]
         return items
 
-    def watch(self, kind: str) -> Iterator[dict[str, Any]]:
-        return self._loop.iterate(self._plane.watch(plural(kind)))
+    def objects(
+        self, kind: str, *, labels: Selection = None, fields: Selection = None, namespace: str | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """As `list`, page by page while they are read."""
+        return self._loop.iterate(self._plane.objects(kind, labels=labels, fields=fields, namespace=namespace))
+
+    def delete(self, kind: str, name: str, *, namespace: str | None = None) -> None:
+        self._loop.run(self._plane.delete(kind, name, namespace=namespace))
+
+    def apply(
+        self, manifests: Manifests, *, dry_run: bool = False, namespace: str | None = None
+    ) -> builtins.list[Applied]:
+        """Create or update all objects of a path, a YAML text or data. Invalid, and nothing sent, if one is faulty."""
+        return self._loop.run(self._plane.apply(manifests, dry_run=dry_run, namespace=namespace))
+
+    def diff(self, manifests: Manifests, *, namespace: str | None = None) -> str:
+        """What `apply` would change, as a unified diff; empty when nothing."""
+        return self._loop.run(self._plane.diff(manifests, namespace=namespace))
+
+    def lint(self, manifests: Manifests) -> builtins.list[Checked]:
+        """What is wrong or odd with each object of a path, a YAML text or data."""
+        return self._plane.lint(manifests)
+
+    def wait(
+        self,
+        kind: str,
+        name: str,
+        condition: str = "Ready",
+        timeout: float = deployment.TIMEOUT,
+        *,
+        namespace: str | None = None,
+    ) -> dict[str, Any]:
+        """The object, once the condition holds. DeadlineExceeded; Invalid when it is not accepted."""
+        return self._loop.run(self._plane.wait(kind, name, condition, timeout, namespace=namespace))
+
+    def watch(self, kind: str, *, namespace: str | None = None) -> Iterator[dict[str, Any]]:
+        return self._loop.iterate(self._plane.watch(kind, namespace=namespace))
 
     def logs(self, name: str, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
         return self._loop.iterate(self._plane.logs(name, tail=tail, follow=follow))
+
+    def whoami(self) -> dict[str, Any]:
+        return self._loop.run(self._plane.whoami())
+
+    def users(self) -> builtins.list[dict[str, Any]]:
+        return self._loop.run(self._plane.users())
+
+    def add_user(self, name: str) -> None:
+        self._loop.run(self._plane.add_user(name))
+
+    def delete_user(self, name: str) -> None:
+        self._loop.run(self._plane.delete_user(name))
+
+    def create_token(self, user: str, *, expires_in: str | None = None, note: str = "") -> str:
+        """A new token of a user, shown this once. `expires_in`: how long it is good, such as `30d`."""
+        return str(self._loop.run(self._plane.create_token(user, expires_in=expires_in, note=note))["token"])
+
+    def tokens(self, user: str) -> builtins.list[dict[str, Any]]:
+        return self._loop.run(self._plane.tokens(user))
+
+    def revoke_token(self, user: str, token_id: str) -> None:
+        self._loop.run(self._plane.revoke_token(user, token_id))
+
+    def permit(self, principal: str, *verbs: str, target: str) -> builtins.list[str]:
+        """Let somebody read, predict, write or admin `iris`, `iris@prod` or `namespace/default`."""
+        return self._loop.run(self._plane.permit(principal, *verbs, target=target))
+
+    def forbid(self, principal: str, *verbs: str, target: str) -> builtins.list[str]:
+        """Take back what `permit` gave. The verbs that are left."""
+        return self._loop.run(self._plane.forbid(principal, *verbs, target=target))
+
+    def secrets(self) -> builtins.list[dict[str, Any]]:
+        """Names and keys of secrets; never their values."""
+        return self._loop.run(self._plane.secrets())
+
+    def set_secret(self, name: str, data: Mapping[str, str]) -> None:
+        self._loop.run(self._plane.set_secret(name, data))
+
+    def delete_secret(self, name: str) -> None:
+        self._loop.run(self._plane.delete_secret(name))
+
+    def audit(self, *, limit: int | None = None, **query: Any) -> Iterator[dict[str, Any]]:
+        """Entries, newest first; `query` may hold actor, namespace, kind, name, allowed, since and until."""
+        return self._loop.iterate(self._plane.audit(limit=limit, **query))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine, such as one of `plane.calls`, on this plane's loop."""
@@ -161,55 +261,6 @@ class Plane:
     def calls(self) -> AsyncPlane:
         """The asynchronous client below, for what this class does not offer."""
         return self._plane
-
-
-class Model:
-    """One model of a plane, by name. It need not exist yet."""
-
-    def __init__(self, plane: Plane, name: str) -> None:
-        self.plane = plane
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"<mizzen.Model {self.name}>"
-
-    @property
-    def versions(self) -> list[str]:
-        """The versions registered, in the order they were made."""
-        return [item["spec"]["version"] for item in self.plane.run(self.plane.calls.versions(self.name))]
-
-    @property
-    def current(self) -> str | None:
-        """The version that answers to the model's name."""
-        current = self.plane.get("models", self.name).get("status", {}).get("current") or {}
-        return current.get("version")
-
-    def predict(
-        self, inputs: Any, *, outputs: Sequence[str] | None = None, timeout_ms: int | None = None
-    ) -> Prediction:
-        return self.plane.predict(self.name, inputs, outputs=outputs, timeout_ms=timeout_ms)
-
-    def serve(self, version: str | int, replicas: int = 1) -> str:
-        """Serve one more version and wait until it is ready. The name of its server."""
-
-        async def served() -> str:
-            server = await self.plane.calls.serve(self.name, str(version), replicas)
-            await self.plane.calls.wait_ready(server)
-            return server
-
-        return self.plane.run(served())
-
-    def promote(self, version: str | int) -> None:
-        """Make a version the one that answers to the model's name."""
-        self.plane.run(self.plane.calls.promote(self.name, str(version)))
-
-    def history(self) -> list[dict[str, Any]]:
-        return self.plane.run(self.plane.calls.history(self.name))
-
-
-def plural(kind: str) -> str:
-    word = kind.lower()
-    return word if word.endswith("s") else f"{word}s"
 
 
 def _start_failure(stderr: str) -> errors.MizzenError:

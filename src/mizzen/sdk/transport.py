@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 import httpx2
 
 from mizzen import errors
+from mizzen.sdk import warned
+from mizzen.sdk.warned import Warned
 
 PATIENCE: Final = 3.0
 """Seconds for which a broken connection is tried again."""
@@ -45,10 +47,19 @@ _BY_NUMBER: Final[Mapping[int, type[errors.MizzenError]]] = {
 class Transport:
     """Requests to one base URL. Made and used on one event loop."""
 
-    def __init__(self, url: str, token: str | None, *, hint: str = "", patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        *,
+        hint: str = "",
+        patience: float = PATIENCE,
+        on_warning: Warned = warned.as_python,
+    ) -> None:
         self.url = url.rstrip("/")
         self._hint = hint
         self._patience = patience
+        self._on_warning = on_warning
         headers = {"authorization": f"Bearer {token}"} if token else {}
         try:
             self._http = httpx2.AsyncClient(
@@ -75,9 +86,14 @@ class Transport:
         params: Mapping[str, Any] | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - one try's, given to the HTTP client
         fresh: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
-        """The answer when it is a success; else the error it carries. `fresh` asks over a connection of its own."""
+        """The answer when it is a success; else the error it carries. `fresh` asks over a connection of its own.
+
+        The body is sent as JSON; bytes are sent as they are.
+        """
         request = self._build(method, path, body, params, timeout, fresh=fresh)
+        request.headers.update(headers or {})
         end = asyncio.get_running_loop().time() + self._patience
         while True:
             try:
@@ -88,6 +104,8 @@ class Transport:
                     raise self._explain(error) from error
                 await asyncio.sleep(_PAUSE)
                 continue
+            for text in warned.texts(response.headers.get_list("warning")):
+                self._on_warning(text)
             if response.is_success:
                 return response
             raise failure(response.status_code, response.content)
@@ -132,7 +150,10 @@ class Transport:
         wanted = {key: _word(value) for key, value in (params or {}).items() if value is not None}
         headers = {"connection": "close"} if fresh else {}
         content = None
-        if body is not None:
+        if isinstance(body, bytes):
+            content = body
+            headers["content-type"] = "application/octet-stream"
+        elif body is not None:
             content = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
             headers["content-type"] = "application/json"
         return self._http.build_request(

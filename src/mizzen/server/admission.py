@@ -13,16 +13,12 @@ from typing import Any
 
 from mizzen.access.policy import Actor
 from mizzen.errors import Fault, Forbidden, Invalid
-from mizzen.kinds.catalog import Kind
+from mizzen.kinds import metadata as metadata_rules
+from mizzen.kinds.catalog import NOTHING_KNOWN, Kind
+from mizzen.kinds.findings import Context, Findings, Warn, unknown
 from mizzen.kinds.meta import ACTOR_ANNOTATION, API_VERSION, Meta, Resource, name_fault
-from mizzen.server.fields import annotation_faults, label_faults, suggestion, unknown, unknown_in
 
 TOP = ("apiVersion", "kind", "metadata", "spec", "status")
-WRITABLE = ("name", "namespace", "labels", "annotations")
-SERVER_SIDE = (
-    "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields",
-    "ownerReferences", "finalizers",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +30,12 @@ class Draft:
     annotations: Mapping[str, str]
     spec: Mapping[str, Any]
     resource_version: str = ""
+    warnings: tuple[Warn, ...] = ()
 
 
 def refuse_internal(kind: Kind) -> None:
+    if kind.virtual:
+        raise Forbidden(f"a {kind.name} is history: it is written with each change, and nobody changes it")
     if kind.internal:
         raise Forbidden(
             f"{kind.name} is internal: controllers write it, people only read it",
@@ -44,14 +43,19 @@ def refuse_internal(kind: Kind) -> None:
         )
 
 
-def decode(kind: Kind, body: Mapping[str, Any], *, namespace: str, name: str | None = None) -> Draft:
+def decode(
+    kind: Kind, body: Mapping[str, Any], *, namespace: str, name: str | None = None, known: Context = NOTHING_KNOWN
+) -> Draft:
     """Read an object sent to a path that says kind and namespace, and for updates the name. Raises Invalid."""
     metadata, spec = body.get("metadata"), body.get("spec")
+    context = replace(known, annotations=_annotations(metadata), namespace=namespace)
+    found = _findings(kind, metadata, spec, context)
     faults = [
         *unknown(body, TOP),
         *_type_faults(kind, body),
-        *_metadata_faults(metadata, namespace, name),
-        *_spec_faults(kind, metadata, spec),
+        *metadata_rules.faults(metadata),
+        *_path_faults(metadata, namespace, name),
+        *found.faults,
     ]
     if faults:
         raise Invalid.of(f"the {kind.name}", tuple(dict.fromkeys(faults)))
@@ -62,6 +66,7 @@ def decode(kind: Kind, body: Mapping[str, Any], *, namespace: str, name: str | N
         metadata.get("annotations") or {},
         spec or {},
         metadata.get("resourceVersion") or "",
+        found.warnings,
     )
 
 
@@ -85,16 +90,21 @@ def updated(kind: Kind, draft: Draft, old: Resource, actor: Actor) -> Resource:
     changes = tuple(
         Fault(f"spec.{key}", f"cannot change once the {kind.name} is created")
         for key in sorted(kind.fixed)
-        if not _same(draft.spec.get(key), old.spec.get(key))
+        if not same(draft.spec.get(key), old.spec.get(key))
     )
     if changes:
         raise Invalid.of(str(old.ref), changes)
     author = old.meta.annotations.get(ACTOR_ANNOTATION)
     signed = {**draft.annotations, ACTOR_ANNOTATION: author or actor.name}
-    if not _same([draft.spec, draft.labels, signed], [old.spec, old.meta.labels, old.meta.annotations]):
+    if not same([draft.spec, draft.labels, signed], [old.spec, old.meta.labels, old.meta.annotations]):
         signed[ACTOR_ANNOTATION] = actor.name
     meta = replace(old.meta, labels=draft.labels, annotations=signed)
     return replace(old, meta=meta, spec=draft.spec)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal as JSON: Python's own comparison would take true for 1."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _type_faults(kind: Kind, body: Mapping[str, Any]) -> list[Fault]:
@@ -106,48 +116,31 @@ def _type_faults(kind: Kind, body: Mapping[str, Any]) -> list[Fault]:
     ]
 
 
-def _metadata_faults(metadata: Any, namespace: str, name: str | None) -> list[Fault]:
+def _path_faults(metadata: Any, namespace: str, name: str | None) -> list[Fault]:
     if not isinstance(metadata, Mapping):
-        return [Fault("metadata", "required" if metadata is None else "must be an object")]
-    faults = [
-        Fault("metadata", f"unknown field '{field}', {suggestion(field, WRITABLE)}")
-        for field in metadata
-        if field not in WRITABLE + SERVER_SIDE
-    ]
+        return []
     fault = name_fault(namespace, "metadata.namespace")
-    faults += [fault] if fault else []
-    faults += label_faults(metadata.get("labels"), "metadata.labels")
-    faults += annotation_faults(metadata.get("annotations"), "metadata.annotations")
+    faults = [fault] if fault else []
     for field, path_says in (("namespace", namespace), ("name", name)):
         said = metadata.get(field)
         if path_says is not None and said is not None and said != path_says:
             faults.append(Fault(f"metadata.{field}", f"must be '{path_says}', as the path says, not '{said}'"))
-    version = metadata.get("resourceVersion")
-    if version is not None and not isinstance(version, str):
-        faults.append(Fault("metadata.resourceVersion", "must be a text"))
     return faults
 
 
-def _spec_faults(kind: Kind, metadata: Any, spec: Any) -> list[Fault]:
-    name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    if isinstance(metadata, Mapping) and not isinstance(name, str):
-        said = "required" if name is None else f"must be a text; quote it: '{name}'"
-        return [Fault("metadata.name", said), *_inner_faults(kind, None, spec)]
-    return _inner_faults(kind, name, spec)
-
-
-def _inner_faults(kind: Kind, name: str | None, spec: Any) -> list[Fault]:
+def _findings(kind: Kind, metadata: Any, spec: Any, context: Context) -> Findings:
+    name = metadata.get("name") if isinstance(metadata, Mapping) else ""
     if spec is not None and not isinstance(spec, Mapping):
-        return [Fault("spec", "must be an object")]
-    spec = spec or {}
-    found = kind.spec.strict(spec) if name is None else kind.faults(name, spec)
-    # Unknown fields are told by `unknown_in`, which says what was meant and takes only the wire's spelling of names.
-    return [
-        *(fault for fault in found if not fault.message.startswith("unknown field ")),
-        *unknown_in(kind.spec, spec, "spec"),
-    ]
+        return Findings((Fault("spec", "must be an object"),))
+    if isinstance(metadata, Mapping) and isinstance(name, str | None):
+        return kind.examine(name or "", spec or {}, replace(context, name=name or ""))
+    found = kind.examine("", spec or {}, context)
+    faults = tuple(fault for fault in found.faults if fault.path != "metadata.name")
+    if isinstance(metadata, Mapping):
+        faults = (Fault("metadata.name", f"must be a text; quote it: '{name}'"), *faults)
+    return Findings(faults, found.warnings)
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Equal as JSON: Python's own comparison would take true for 1."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+def _annotations(metadata: Any) -> Mapping[str, str]:
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    return annotations if isinstance(annotations, Mapping) else {}

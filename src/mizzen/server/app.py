@@ -1,7 +1,8 @@
 """The control API as one ASGI application: routes, and the layers every request passes through.
 
-From the outside in: errors in one shape; Host and Origin; refusal while stopping; who asks; no answer without a
-decision. A write is acknowledged after the store has returned, and a store returns when it is on disk.
+From the outside in: errors in one shape; the audit; Host and Origin; refusal while stopping; gateways told; who asks;
+no answer without a decision. A write is acknowledged after the store has returned, and a store returns when it is on
+disk.
 """
 
 from __future__ import annotations
@@ -18,48 +19,97 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mizzen import __version__
-from mizzen.access.policy import Target
 from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.limits import Limits
 from mizzen.errors import MizzenError, Unavailable
 from mizzen.kinds import catalog
-from mizzen.server import models, resources, servers, versions
-from mizzen.server.auth import AdminToken, FailClosed, Identify, LoopbackOnly, require
+from mizzen.server import aliases, history, models, openapi, resources, servers, targets, uploads, users, versions
+from mizzen.server import audit as audit_routes
+from mizzen.server import secrets as secret_routes
+from mizzen.server.audit import Audited
+from mizzen.server.auth import FailClosed, Identify, require
+from mizzen.server.bindings import Bindings
 from mizzen.server.errors import ErrorBoundary, answer_http_exception, answer_mizzen_error
+from mizzen.server.identity import Identity
+from mizzen.server.oidc import Oidc
+from mizzen.server.origins import LoopbackOnly
 from mizzen.server.plane import Logs, Plane, plane_of
+from mizzen.server.settled import Settle, Settled, nothing_to_settle
+from mizzen.server.tokens import AdminToken
+from mizzen.stores.records import AuditLog, Identities, Secrets
 from mizzen.stores.store import Store
+from mizzen.stores.vault import Vault
 
 
 def create_app(
     *,
     store: Store,
     blobs: FileBlobs,
+    identities: Identities,
+    secrets: Secrets,
+    vault: Vault,
+    audit: AuditLog,
     admin_token: str,
     inference_url: str,
     logs: Logs,
     ready: Callable[[], bool],
     now: Callable[[], datetime],
     loopback: bool = True,
+    anonymous: bool = True,
+    oidc: Oidc | None = None,
+    capabilities: frozenset[str] = frozenset(),
+    limits: Limits | None = None,
+    default_framework: str = "",
+    settle: Settle = nothing_to_settle,
 ) -> Starlette:
-    plane = Plane(store, blobs, inference_url, logs, ready, loopback, now)
+    """`loopback`: nobody but this machine can reach it; else nobody without a token gets anything, whatever `anonymous`
+    says. `oidc`: whose JWTs are taken. `settle`: waits until gateways can know of what was written."""
+    bindings = Bindings(store)
+    plane = Plane(
+        store=store,
+        blobs=blobs,
+        inference_url=inference_url,
+        logs=logs,
+        ready=ready,
+        now=now,
+        identities=identities,
+        secrets=secrets,
+        vault=vault,
+        audit=audit,
+        bindings=bindings,
+        anonymous=loopback and anonymous,
+        capabilities=capabilities,
+        limits=limits or Limits(),
+        default_framework=default_framework,
+    )
     app = Starlette(
         routes=[
             Route("/", index, methods=["GET"]),
             Route("/healthz", healthz, methods=["GET"]),
             Route("/readyz", readyz, methods=["GET"]),
             Route("/version", version, methods=["GET"]),
+            *openapi.routes(),
             *resources.routes(),
             *models.routes(),
+            *aliases.routes(),
+            *history.routes(),
             *versions.routes(),
+            *uploads.routes(),
             *servers.routes(),
+            *users.routes(),
+            *secret_routes.routes(),
+            *audit_routes.routes(),
         ],
         middleware=[
             Middleware(ErrorBoundary),
+            Middleware(Audited, log=audit, now=now),
             Middleware(LoopbackOnly, loopback=loopback),
             Middleware(RefuseWhileStopping, plane=plane),
-            Middleware(Identify, token=AdminToken(admin_token)),
-            Middleware(FailClosed),
+            Middleware(Settled, settle=settle),
+            Middleware(Identify, identity=Identity(AdminToken(admin_token), identities, oidc, now), bindings=bindings),
+            Middleware(FailClosed, plane=plane),
         ],
-        exception_handlers={MizzenError: answer_mizzen_error, HTTPException: answer_http_exception},
+        exception_handlers={MizzenError: answer_and_note, HTTPException: answer_http_exception},
     )
     # A redirect would be an answer that nobody decided on.
     app.router.redirect_slashes = False
@@ -89,9 +139,19 @@ class RefuseWhileStopping:
         await self.app(scope, receive, send)
 
 
+async def answer_and_note(request: Request, error: Exception) -> Response:
+    """For the audit, which is to say why a route refused something."""
+    request.state.error = error
+    return await answer_mizzen_error(request, error)
+
+
 async def index(request: Request) -> Response:
     kinds = {kind.plural: f"{resources.ROOT}/{kind.plural}" for kind in catalog.KINDS}
-    links = {"models": "/model", "health": "/healthz", "ready": "/readyz", "version": "/version", "resources": kinds}
+    links = {
+        "models": "/model", "users": "/user", "secrets": "/secret", "audit": "/audit", "whoami": "/whoami",
+        "health": "/healthz", "ready": "/readyz", "version": "/version",
+        "openapi": "/openapi.json", "resources": kinds,
+    }  # fmt: skip
     return JSONResponse({"name": "mizzen", "inference": plane_of(request).inference_url, "links": links})
 
 
@@ -106,5 +166,5 @@ async def readyz(request: Request) -> Response:
 
 
 async def version(request: Request) -> Response:
-    require(request, "read", Target("", "Plane"))
+    require(request, "read", targets.PLANE)
     return JSONResponse({"version": __version__, "gitVersion": f"v{__version__}"})

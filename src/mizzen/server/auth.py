@@ -1,162 +1,161 @@
-"""Who asks, and may they: the admin's token, the checks against foreign web pages, and `require`.
+"""May they: `require` and `require_some` are the only ways to a decision.
 
-`require` is the only way to a decision, and `FailClosed` keeps every answer back that no decision was made for.
+`Identify` says who asks before any route is reached. `FailClosed` keeps every answer back that no decision was made
+for, and ends a stream as soon as what allowed it no longer holds.
 """
 
 from __future__ import annotations
 
-import logging
-import os
-import secrets
-import stat
-from contextlib import suppress
-from hmac import compare_digest
-from pathlib import Path
-from typing import Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mizzen.access import policy
-from mizzen.access.policy import ANONYMOUS, Actor, Target
-from mizzen.errors import Forbidden, MizzenError, Unauthenticated
-from mizzen.server.plane import plane_of
+from mizzen.access.policy import ANONYMOUS, Actor, Binding, Reach, Target, Verb, Verdict
+from mizzen.errors import Forbidden, Unauthenticated
+from mizzen.kinds.meta import Resource
+from mizzen.server import targets
+from mizzen.server.bindings import Bindings
+from mizzen.server.identity import Identity, Known
+from mizzen.server.plane import Plane, plane_of
 
-logger = logging.getLogger(__name__)
-
-ADMIN = Actor("admin", admin=True)
 PUBLIC = frozenset({"/", "/healthz", "/readyz"})
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-SHORTEST_TOKEN = 16
 
 
-class AdminToken(str):
-    """The local admin's token. A text like any other, except that it never shows itself in a log."""
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was asked of the policy in a request, and what it said."""
 
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "AdminToken(…)"
-
-    def matches(self, candidate: str) -> bool:
-        return compare_digest(self.encode(), candidate.encode())
-
-    @classmethod
-    def load_or_create(cls, path: Path) -> Self:
-        """The token in `path`; at first a random one, in a file that only its owner can read."""
-        with suppress(FileExistsError):
-            _create_private(path, secrets.token_urlsafe(32))
-        return cls(_read_private(path))
+    actor: Actor
+    verb: Verb
+    target: Target
+    verdict: Verdict
+    reach: Reach | None = None
+    """When it was about all objects of a kind: how much of that is allowed."""
 
 
-class LoopbackOnly:
-    """Refuses what a web page may have sent: a foreign Host (DNS rebinding) or a foreign Origin (cross-site request).
+def require(request: Request, verb: Verb, target: Target) -> Actor:
+    """The actor, when they may do this. Unauthenticated where a token would help, else Forbidden."""
+    actor = actor_of(request)
+    verdict = policy.allowed(actor, verb, target, request.state.bindings, anonymous=plane_of(request).anonymous)
+    return _decided(request, Decision(actor, verb, target, verdict))
 
-    While the plane listens on loopback, Host must be a loopback name. An Origin must always be the one that Host says.
+
+def require_some(request: Request, verb: Verb, target: Target) -> Callable[[Resource], bool]:
+    """For lists and watches: which of the objects of this kind the actor may do this with, when there may be any.
+
+    Refused like `require` when there can be none.
     """
+    actor, anonymous = actor_of(request), plane_of(request).anonymous
+    reach = _reach(actor, verb, target, request.state.bindings, anonymous=anonymous)
+    verdict = Verdict(True, reach.reason)
+    if not reach.something:
+        verdict = policy.allowed(actor, verb, target, request.state.bindings, anonymous=anonymous)
+    _decided(request, Decision(actor, verb, target, verdict, reach))
+    return lambda resource: reach.covers(targets.of(resource))
 
-    def __init__(self, app: ASGIApp, loopback: bool) -> None:
-        self.app = app
-        self.loopback = loopback
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        headers = Headers(scope=scope)
-        host = ",".join(headers.getlist("host")).lower()
-        if self.loopback and _without_port(host) not in LOOPBACK:
-            raise Forbidden(f"Host '{host}' is not this machine", hint="ask for http://127.0.0.1:<port>")
-        origins = [origin.lower() for origin in headers.getlist("origin")]
-        if any(origin != f"{scope['scheme']}://{host}" for origin in origins):
-            raise Forbidden(f"pages of {', '.join(origins)} may not call this API")
-        await self.app(scope, receive, send)
+def actor_of(request: Request) -> Actor:
+    actor = request.state.known.actor
+    assert isinstance(actor, Actor)
+    return actor
 
 
 class Identify:
-    """Says who asks. A token that is wrong is refused, never taken for no token."""
+    """Says who asks, and which bindings hold: both are settled before a route decides anything."""
 
-    def __init__(self, app: ASGIApp, token: AdminToken) -> None:
+    def __init__(self, app: ASGIApp, identity: Identity, bindings: Bindings) -> None:
         self.app = app
-        self.token = token
+        self.identity = identity
+        self.bindings = bindings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        scope.setdefault("state", {})["actor"] = self._actor(Headers(scope=scope).getlist("authorization"))
+        state = scope.setdefault("state", {})
+        state["known"] = await self.identity.of(Headers(scope=scope).getlist("authorization"))
+        # Health is told even while the store cannot be read.
+        state["bindings"] = () if scope["path"] in PUBLIC else await self.bindings.fresh()
         await self.app(scope, receive, send)
-
-    def _actor(self, credentials: list[str]) -> Actor:
-        if not credentials:
-            return ANONYMOUS
-        scheme, _, token = credentials[0].partition(" ")
-        if len(credentials) == 1 and scheme.lower() == "bearer" and self.token.matches(token.strip()):
-            return ADMIN
-        raise Unauthenticated(
-            "the token is not valid here", hint="send 'Authorization: Bearer <content of admin-token in the data dir>'"
-        )
 
 
 class FailClosed:
-    """A route that forgot to ask `require` answers nobody."""
+    """A route that forgot to ask `require` answers nobody; a stream ends when its reader may no longer read it."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, plane: Plane) -> None:
         self.app = app
+        self.plane = plane
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        decisions: list[Decision] = scope["state"].setdefault("decisions", [])
+        standing = _Standing(self.plane, scope["state"]["known"], scope["state"]["bindings"], decisions)
 
         async def checked(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] < 400:
-                decided = scope["path"] in PUBLIC or "verdict" in scope["state"]
-                if not decided:
+                if scope["path"] not in PUBLIC and not any(decision.verdict.allowed for decision in decisions):
                     raise RuntimeError(f"nobody decided whether {scope['method']} {scope['path']} is allowed")
+            elif message.get("more_body") and not await standing.holds():
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                raise _StreamEnded
             await send(message)
 
-        await self.app(scope, receive, checked)
+        try:
+            await self.app(scope, receive, checked)
+        except _StreamEnded:
+            return
 
 
-def require(request: Request, verb: policy.Verb, target: Target) -> Actor:
-    """The actor, when they may do this. Unauthenticated where a token would help, else Forbidden."""
-    actor: Actor = request.state.actor
-    verdict = policy.allowed(actor, verb, target, loopback=plane_of(request).loopback)
-    request.state.verdict = verdict
-    if verdict.allowed:
-        return actor
-    logger.info("refused %s %s on %s: %s", actor.name, verb, target, verdict.reason)
-    if actor == ANONYMOUS:
-        raise Unauthenticated(verdict.reason)
-    raise Forbidden(verdict.reason)
+class _StreamEnded(Exception):
+    pass
 
 
-def _without_port(host: str) -> str:
-    name, separator, port = host.rpartition(":")
-    return name if separator and (port.isdecimal() or not port) else host
+class _Standing:
+    """Whether the reader of a stream may go on reading: asked before every piece of it, and costs next to nothing."""
+
+    def __init__(self, plane: Plane, known: Known, bindings: Sequence[Binding], decisions: Sequence[Decision]) -> None:
+        self._plane = plane
+        self._known = known
+        self._bindings = bindings
+        self._decisions = decisions
+
+    async def holds(self) -> bool:
+        if not self._known.holds():
+            return False
+        bindings = await self._plane.bindings.fresh()
+        if bindings is self._bindings:
+            return True
+        self._bindings = bindings
+        return all(self._again(decision) for decision in self._decisions)
+
+    def _again(self, decision: Decision) -> bool:
+        actor, verb, target, anonymous = decision.actor, decision.verb, decision.target, self._plane.anonymous
+        if decision.reach is None:
+            verdict = policy.allowed(actor, verb, target, self._bindings, anonymous=anonymous)
+            return verdict.allowed == decision.verdict.allowed
+        reach, before = _reach(actor, verb, target, self._bindings, anonymous=anonymous), decision.reach
+        # What was sent was chosen by the old reach: with another one the reader has to begin anew.
+        return (reach.everything, reach.namespaces, reach.models) == (
+            before.everything, before.namespaces, before.models,
+        )  # fmt: skip
 
 
-def _create_private(path: Path, text: str) -> None:
-    """All or nothing, and never over an existing file: a reader sees the whole token, and one of two creators wins."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+def _reach(actor: Actor, verb: Verb, target: Target, bindings: Sequence[Binding], *, anonymous: bool) -> Reach:
+    return policy.reach(
+        actor, verb, target.namespace, target.kind, bindings, anonymous=anonymous, subresource=target.subresource
+    )
 
 
-def _read_private(path: Path) -> str:
-    with path.open() as file:
-        mode = os.fstat(file.fileno()).st_mode
-        if mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise MizzenError(f"others can read the token in {path}", hint=f"chmod 600 {path}")
-        token = file.read().strip()
-    if len(token) < SHORTEST_TOKEN or not token.isascii():
-        raise MizzenError(f"{path} holds no token", hint=f"remove {path}; a new one is made at the next start")
-    return token
+def _decided(request: Request, decision: Decision) -> Actor:
+    request.state.decisions.append(decision)
+    if decision.verdict.allowed:
+        return decision.actor
+    if decision.actor == ANONYMOUS:
+        raise Unauthenticated(decision.verdict.reason)
+    raise Forbidden(decision.verdict.reason)

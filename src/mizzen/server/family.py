@@ -1,23 +1,34 @@
-"""A model and all that belongs to it, read at one moment."""
+"""A model and all that belongs to it, read at one moment and found by its name, not by looking through a namespace."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mizzen.errors import Conflict
+from mizzen.kinds import catalog
 from mizzen.kinds.meta import Ref, Resource, Status
-from mizzen.kinds.model import normal_version
-from mizzen.stores.store import Reads, Store, Where
+from mizzen.kinds.versions import normal_version
+from mizzen.stores.store import Present, Revision, Store, Where
+
+_VERSION_FIELD = {"ModelVersion": "version", "TrainingJob": "version", "InferenceModel": "targetVersion"}
+_ENDS = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     model: Resource
-    versions: tuple[Resource, ...]
+    versions: tuple[Resource, ...] = ()
     """Numbers in order, then names."""
-    servers: tuple[Resource, ...]
+    servers: tuple[Resource, ...] = ()
+    jobs: tuple[Resource, ...] = ()
+    """All, also those that ended."""
+    monitors: tuple[Resource, ...] = ()
+    rollouts: tuple[Resource, ...] = ()
+    second_names: tuple[Resource, ...] = ()
+    """Models that are aliases of this one, or of a version of it."""
+    last_change: Revision | None = None
 
     def serving(self, version: str) -> tuple[Resource, ...]:
         """The servers that were asked for this version, or still answer with it."""
@@ -27,21 +38,82 @@ class Family:
 async def load(store: Store, model: Ref) -> Family:
     """NotFound when there is no such model."""
     async with store.snapshot() as moment:
-        return Family(
-            await moment.get(model),
-            tuple(sorted(await _of_model(moment, "ModelVersion", model), key=_order)),
-            await _of_model(moment, "InferenceModel", model),
-        )
+        found: list[Family] = []
+        # Asked as a guard is: one trip to the store for all of it.
+        await moment.check(lambda now: found.append(gather(now, model)))
+        return replace(found[0], last_change=await moment.last_change(model))
+
+
+def gather(now: Present, model: Ref) -> Family:
+    """All but `last_change`. NotFound."""
+    resource = now.get(model)
+    versions = tuple(sorted(now.list("ModelVersion", of_model(model)), key=_order))
+    return Family(
+        model=resource,
+        versions=versions,
+        servers=now.list("InferenceModel", of_model(model)),
+        jobs=now.list("TrainingJob", of_model(model)),
+        monitors=now.list("Monitor", of_model(model)),
+        rollouts=rollouts(now, model),
+        second_names=second_names(now, model, versions),
+    )
+
+
+def of_model(model: Ref) -> Where:
+    """Versions, servers, jobs and monitors of it."""
+    return Where(namespace=model.namespace, fields={"spec.modelName": model.name})
+
+
+def rollouts(now: Present, model: Ref) -> tuple[Resource, ...]:
+    """Those whose target is this model."""
+    named = now.list("Rollout", Where(namespace=model.namespace, fields={"spec.target.name": model.name}))
+    return tuple(item for item in named if item.spec["target"].get("kind", "Model") == "Model")
+
+
+def second_names(now: Present, model: Ref, versions: Iterable[Resource]) -> tuple[Resource, ...]:
+    """Models whose `aliasOf` names it, or one of these versions, in the spellings that people use."""
+    texts = [model.name]
+    for item in versions:
+        version = version_of(item)
+        texts += [f"{model.name}:{version}"] + ([f"{model.name}:v{version}"] if version.isdecimal() else [])
+    found = (now.list("Model", Where(namespace=model.namespace, fields={"spec.aliasOf": text})) for text in texts)
+    return tuple(item for items in found for item in items)
 
 
 def version_of(resource: Resource) -> str:
-    """The version that a ModelVersion is, or that an InferenceModel asks for."""
-    return _normal(resource.spec.get("version" if resource.kind == "ModelVersion" else "targetVersion", ""))
+    """The version that a ModelVersion is, or that a server or a job asks for."""
+    told = resource.status.get("targetVersion") if resource.kind == "InferenceModel" else None
+    return normal(told or resource.spec.get(_VERSION_FIELD[resource.kind]) or "")
 
 
-def belonging(resources: Iterable[Resource], model: Ref) -> tuple[Resource, ...]:
-    """Those versions or servers of a namespace that are this model's."""
-    return tuple(item for item in resources if item.spec.get("modelName") == model.name)
+def normal(version: Any) -> str:
+    """Stored specs may come from anywhere: what is no version stays as it is, and equals none."""
+    try:
+        return normal_version(version)
+    except ValueError:
+        return str(version)
+
+
+def current_of(model: Resource) -> str | None:
+    current = model.status.get("current")
+    return current.get("version") if isinstance(current, dict) else None
+
+
+def aliases_of(model: Resource) -> dict[str, str]:
+    """As they are asked for."""
+    aliases = model.spec.get("aliases")
+    return {alias: normal(version) for alias, version in aliases.items()} if isinstance(aliases, dict) else {}
+
+
+def answering_aliases(model: Resource) -> dict[str, str]:
+    """The versions that answer for them now."""
+    told = model.status.get("aliases")
+    return told if isinstance(told, dict) else {}
+
+
+def is_second_name(model: Resource) -> str | None:
+    """What it is a second name of."""
+    return catalog.field(model, "spec.aliasOf") or None
 
 
 def serves(server: Resource, version: str) -> bool:
@@ -53,22 +125,22 @@ def ready(server: Resource) -> bool:
     return condition is not None and condition.true and not server.deleting
 
 
+def ended(job: Resource) -> bool:
+    """A job set that succeeded or failed: a record, no longer work."""
+    return any(condition.true and condition.type in _ENDS for condition in Status.of(job).conditions)
+
+
 def refuse_deleting(resource: Resource) -> None:
     if resource.deleting:
         raise Conflict(f"{resource.ref} is being deleted", hint="wait until it is gone")
 
 
-async def _of_model(reads: Reads, kind: str, model: Ref) -> tuple[Resource, ...]:
-    listing = await reads.list(kind, Where(namespace=model.namespace))
-    return belonging(listing.items, model)
-
-
-def _normal(version: Any) -> str:
-    """Stored specs may come from anywhere: what is no version stays as it is, and equals none."""
-    try:
-        return normal_version(version)
-    except ValueError:
-        return str(version)
+def refuse_second_name(model: Resource, wish: str) -> None:
+    """A second name owns nothing: what is done is done to the model itself."""
+    first = is_second_name(model)
+    if first is not None:
+        name = first.partition(":")[0]
+        raise Conflict(f"{model.ref} is a second name of '{first}': {wish}", hint=f"ask for it at model '{name}'")
 
 
 def _order(version: Resource) -> tuple[int, int, str]:

@@ -6,26 +6,54 @@ looks for what was added: of two at once, the second sees the first.
 
 from __future__ import annotations
 
-from mizzen.errors import AlreadyExists, Conflict, Fault, NotFound
+from collections.abc import Iterable
+
+from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, NotFound
+from mizzen.kinds import catalog, references
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import version_object_name
 from mizzen.server import family
 from mizzen.server.family import version_of
-from mizzen.stores.store import Guard, Present, Where
+from mizzen.stores.store import Guard, Present
 
 
-def model_stands(model: Ref) -> Guard:
+def model_stands(model: Ref, version: str = "") -> Guard:
     """For a new version."""
-    return lambda now: family.refuse_deleting(now.get(model))
+
+    def guard(now: Present) -> None:
+        found = now.get(model)
+        family.refuse_deleting(found)
+        family.refuse_second_name(found, "it has no versions of its own")
+        if version in family.aliases_of(found):
+            raise Conflict(
+                f"'{version}' is an alias of {model}: a version of that name could not be told from it",
+                hint="give the version another name, or remove the alias first",
+            )
+
+    return guard
+
+
+def absent(ref: Ref) -> Guard:
+    """For a creation that is only tried."""
+
+    def guard(now: Present) -> None:
+        if _find(now, ref) is not None:
+            raise AlreadyExists(f"{ref} already exists")
+
+    return guard
 
 
 def admits(new: Resource) -> Guard | None:
     """For what somebody wrote out in full."""
     match new.kind:
         case "Model":
-            return name_free(new.ref)
+            return _new_model(new)
         case "InferenceModel":
             return not_going(new)
+        case "MLGraph":
+            return _new_graph(new)
+        case "TrainingJob" | "Monitor" | "Rollout":
+            return _added(new)
     return None
 
 
@@ -50,8 +78,8 @@ def version_stands(model: Ref, version: str, server: str) -> Guard:
 
     def guard(now: Present) -> None:
         family.refuse_deleting(now.get(model))
-        family.refuse_deleting(now.get(_version(model, version)))
-        _refuse_model_name(now, server, model.namespace)
+        family.refuse_deleting(now.get(version_ref(model, version)))
+        _refuse_taken(now, server, model.namespace)
 
     return guard
 
@@ -61,11 +89,9 @@ def not_going(server: Resource) -> Guard:
     model = _model_of(server)
 
     def guard(now: Present) -> None:
-        _refuse_model_name(now, server.meta.name, server.meta.namespace)
-        for ref in (model, _version(model, version_of(server))):
-            found = _find(now, ref)
-            if found is not None:
-                family.refuse_deleting(found)
+        _refuse_taken(now, server.meta.name, server.meta.namespace)
+        for ref in (model, version_ref(model, version_of(server))):
+            _refuse_going(now, ref)
 
     return guard
 
@@ -74,9 +100,11 @@ def answers(model: Ref, version: str) -> Guard:
     """For making a version current."""
 
     def guard(now: Present) -> None:
-        family.refuse_deleting(now.get(model))
-        now.get(_version(model, version))
-        servers = _servers(now, model)
+        found = now.get(model)
+        family.refuse_deleting(found)
+        family.refuse_second_name(found, "what is current is that one's to say")
+        now.get(version_ref(model, version))
+        servers = now.list("InferenceModel", family.of_model(model))
         if any(family.ready(server) and server.status.get("servingVersion") == version for server in servers):
             return
         raise Conflict(
@@ -87,11 +115,43 @@ def answers(model: Ref, version: str) -> Guard:
     return guard
 
 
-def unserved(model: Ref) -> Guard:
+def may_be_aliased(model: Ref, alias: str, version: str) -> Guard:
+    """For pointing an alias at a version. Invalid when there is no such version: it is part of what was sent."""
+
+    def guard(now: Present) -> None:
+        found = now.get(model)
+        family.refuse_deleting(found)
+        family.refuse_second_name(found, "it has no aliases of its own")
+        target = _find(now, version_ref(model, version))
+        if target is None or target.deleting:
+            raise Invalid.of("the alias", (Fault("version", f"{model} has no version {version}"),))
+        if _find(now, version_ref(model, alias)) is not None:
+            taken = f"'{alias}' is a version of {model}: an alias of that name could not be told from it"
+            raise Invalid.of("the alias", (Fault("alias", taken),))
+
+    return guard
+
+
+def free_to_go(model: Ref) -> Guard:
     """For deleting a model."""
 
     def guard(now: Present) -> None:
-        _refuse_in_use(model, _servers(now, model), "--cascade, over HTTP ?cascade=true, ends these servers first")
+        members = family.gather(now, model)
+        faults = [*_in_the_way(members), *_second_names(members.second_names)]
+        hint = "--cascade, over HTTP ?cascade=true, ends these first"
+        if members.second_names:
+            hint = "delete the second names first, or point them elsewhere; --cascade leaves them alone"
+        _refuse_in_use(model, faults, hint)
+
+    return guard
+
+
+def without_second_names(model: Ref) -> Guard:
+    """For deleting a model with all that is its own. A name under which somebody else calls it is not."""
+
+    def guard(now: Present) -> None:
+        faults = [*_second_names(family.gather(now, model).second_names)]
+        _refuse_in_use(model, faults, "delete these names first, or point them elsewhere; a cascade leaves them alone")
 
     return guard
 
@@ -104,31 +164,108 @@ def unneeded(version: Resource) -> Guard:
         model = _find(now, ref)
         if model is None:
             return
-        if (model.status.get("current") or {}).get("version") == number:
+        if family.current_of(model) == number:
             raise Conflict(f"{version.ref} is the current version of {ref}", hint="make another version current first")
-        servers = tuple(server for server in _servers(now, ref) if family.serves(server, number))
-        _refuse_in_use(version.ref, servers, "end these servers first")
+        _refuse_in_use(version.ref, [*_needing(now, model, version, number)], "end or change these first")
 
     return guard
 
 
-def _refuse_model_name(now: Present, server: str, namespace: str) -> None:
-    """A server by a model's name would take over that model's calls."""
-    model = _find(now, Ref("Model", server, namespace))
-    if model is not None:
-        raise AlreadyExists(
-            f"the name '{server}' is taken: {model.ref} answers to it", hint="give the server another name"
-        )
+def version_ref(model: Ref, version: str) -> Ref:
+    return Ref("ModelVersion", version_object_name(model.name, version), model.namespace)
 
 
-def _refuse_in_use(ref: Ref, servers: tuple[Resource, ...], hint: str) -> None:
-    if servers:
-        faults = tuple(Fault(str(server.ref), f"serves version {version_of(server)}") for server in servers)
+def _new_model(new: Resource) -> Guard:
+    """A second name must not be added to what is going, nor to a second name."""
+    free = name_free(new.ref)
+
+    def guard(now: Present) -> None:
+        free(now)
+        text = family.is_second_name(new)
+        if text is None:
+            return
+        reference = references.parse_unaliased(text)
+        first = Ref("Model", reference.name, new.meta.namespace)
+        _refuse_going(now, first)
+        if reference.version:
+            _refuse_going(now, version_ref(first, reference.version))
+
+    return guard
+
+
+def _new_graph(new: Resource) -> Guard:
+    def guard(now: Present) -> None:
+        server = _find(now, Ref("InferenceModel", new.meta.name, new.meta.namespace))
+        if server is not None:
+            raise Conflict(f"the name '{new.meta.name}' is taken: {server.ref} answers to it", hint="take another name")
+
+    return guard
+
+
+def _added(new: Resource) -> Guard:
+    """For what may name a model that is yet to come, but none that is being deleted."""
+    name = catalog.model_of(new) or catalog.field(new, "spec.target.name")
+
+    def guard(now: Present) -> None:
+        if name is not None:
+            _refuse_going(now, Ref("Model", name, new.meta.namespace))
+
+    return guard
+
+
+def _in_the_way(members: family.Family) -> Iterable[Fault]:
+    yield from (Fault(str(item.ref), f"serves version {version_of(item)}") for item in members.servers)
+    yield from (_trains(item) for item in members.jobs if not family.ended(item))
+    yield from (Fault(str(item.ref), "monitors it") for item in members.monitors)
+    yield from (Fault(str(item.ref), "rolls it out") for item in members.rollouts)
+
+
+def _needing(now: Present, model: Resource, version: Resource, number: str) -> Iterable[Fault]:
+    """What a version cannot go before."""
+    here = family.of_model(model.ref)
+    for server in now.list("InferenceModel", here):
+        if family.serves(server, number):
+            yield Fault(str(server.ref), f"serves version {version_of(server)}")
+    for job in now.list("TrainingJob", here):
+        if version_of(job) == number and not family.ended(job):
+            yield _trains(job)
+    yield from (Fault(str(item.ref), "rolls it out") for item in family.rollouts(now, model.ref))
+    wanted, answering = family.aliases_of(model), family.answering_aliases(model)
+    for alias in sorted({*wanted, *answering}):
+        if number in (wanted.get(alias), answering.get(alias)):
+            yield Fault(f"{model.ref}@{alias}", f"alias '{alias}' names version {number}")
+    names = family.second_names(now, model.ref, (version,))
+    yield from _second_names(item for item in names if family.is_second_name(item) != model.meta.name)
+
+
+def _trains(job: Resource) -> Fault:
+    return Fault(str(job.ref), f"trains version {version_of(job)}")
+
+
+def _second_names(models: Iterable[Resource]) -> Iterable[Fault]:
+    return (Fault(str(item.ref), f"is a second name of '{family.is_second_name(item)}'") for item in models)
+
+
+def _refuse_taken(now: Present, server: str, namespace: str) -> None:
+    """A server by the name of a model or a graph would take over its calls."""
+    for kind in ("Model", "MLGraph"):
+        owner = _find(now, Ref(kind, server, namespace))
+        if owner is not None:
+            raise AlreadyExists(
+                f"the name '{server}' is taken: {owner.ref} answers to it", hint="give the server another name"
+            )
+
+
+def _refuse_going(now: Present, ref: Ref) -> None:
+    found = _find(now, ref)
+    if found is not None:
+        family.refuse_deleting(found)
+
+
+def _refuse_in_use(ref: Ref, faults: Iterable[Fault], hint: str) -> None:
+    faults = tuple(faults)
+    if faults:
         raise Conflict(f"{ref} is in use: " + "; ".join(map(str, faults)), hint=hint, faults=faults)
-
-
-def _servers(now: Present, model: Ref) -> tuple[Resource, ...]:
-    return family.belonging(now.list("InferenceModel", Where(namespace=model.namespace)), model)
 
 
 def _find(now: Present, ref: Ref) -> Resource | None:
@@ -140,7 +277,3 @@ def _find(now: Present, ref: Ref) -> Resource | None:
 
 def _model_of(resource: Resource) -> Ref:
     return Ref("Model", str(resource.spec.get("modelName")), resource.meta.namespace)
-
-
-def _version(model: Ref, version: str) -> Ref:
-    return Ref("ModelVersion", version_object_name(model.name, version), model.namespace)

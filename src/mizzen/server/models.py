@@ -1,8 +1,8 @@
-"""The /model API: models themselves, their current version and their history."""
+"""The /model API: models themselves and their current version."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,18 +11,21 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.access.policy import Actor
-from mizzen.errors import Conflict, Fault, Invalid, NotFound
+from mizzen.errors import Conflict, Fault, Invalid
 from mizzen.kinds import catalog
+from mizzen.kinds.findings import unknown
 from mizzen.kinds.meta import Ref, Resource, format_time
-from mizzen.kinds.model import Current, normal_version, version_object_name
-from mizzen.server import admission, family, guards, removal, views
-from mizzen.server.auth import require
+from mizzen.kinds.model import Current
+from mizzen.kinds.versions import normal_version
+from mizzen.server import admission, auth, family, guards, removal, targets, views, warnings
 from mizzen.server.bodies import read_object
-from mizzen.server.fields import unknown
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
 from mizzen.server.streams import while_wanted
-from mizzen.stores.store import Guard, Revision, Store, Where
+from mizzen.stores.store import Guard, Where
+
+MOST_AT_ONCE = 1000
+"""A page, when the caller names no limit of their own."""
 
 
 def routes() -> list[Route]:
@@ -32,20 +35,23 @@ def routes() -> list[Route]:
         Route("/model/{model}", describe, methods=["GET"]),
         Route("/model/{model}", delete, methods=["DELETE"]),
         Route("/model/{model}/current", promote, methods=["POST"]),
-        Route("/model/{model}/history", history, methods=["GET"]),
+        Route("/model/{model}/rollback", roll_back, methods=["POST"]),
     ]
 
 
 async def create(request: Request) -> Response:
     namespace = Query(request, "namespace").namespace()
-    actor = require(request, "write", views.target(Ref("Model", "", namespace)))
+    auth.require_some(request, "write", targets.all_of("Model", namespace))  # before anything they sent is read
     body = await read_object(request)
+    name = body.get("name") or ""
+    named = isinstance(name, str) and name
+    target = targets.model(Ref("Model", name, namespace)) if named else targets.all_of("Model", namespace)
+    actor = auth.require(request, "write", target)
     faults = unknown(body, ("name", "framework", "labels", "annotations"))
     spec = {"framework": body["framework"]} if body.get("framework") is not None else {}
     sent = views.manifest(
-        "Model", Ref("Model", body.get("name") or "", namespace), spec,
-        labels=body.get("labels"), annotations=body.get("annotations"),
-    )  # fmt: skip
+        "Model", Ref("Model", name, namespace), spec, labels=body.get("labels"), annotations=body.get("annotations")
+    )
     kind = catalog.BY_NAME["Model"]
     try:
         draft = admission.decode(kind, sent, namespace=namespace)
@@ -55,37 +61,36 @@ async def create(request: Request) -> Response:
         raise Invalid.of("the model", faults)
     new = admission.created(kind, draft, namespace, actor)
     stored = await plane_of(request).store.create(new, actor.name, guard=guards.name_free(new.ref))
-    return JSONResponse(views.model(stored), 201, headers={"Location": f"/model/{stored.meta.name}"})
+    answer = JSONResponse(views.model(stored), 201, headers={"Location": f"/model/{stored.meta.name}"})
+    return warnings.attach(answer, draft.warnings)
 
 
 async def list_all(request: Request) -> Response:
+    """By name, a page at a time. Who may read some models only sees those: a page may then hold fewer than `limit`."""
     query = Query(request, "namespace", "limit", "continue", "labelSelector")
     namespace = query.namespace()
-    require(request, "read", views.target(Ref("Model", "", namespace)))
+    visible = auth.require_some(request, "read", targets.all_of("Model", namespace))
     listing = await plane_of(request).store.list(
         "Model",
-        Where(namespace=namespace, labels=query.labels()),
-        limit=query.number("limit", low=1),
+        Where(namespace=namespace, labels=query.selector()),
+        limit=query.number("limit", low=1) or MOST_AT_ONCE,
         after=query.text("continue") or None,
     )
-    items = [views.model(item) for item in listing.items]
+    items = [views.model(item) for item in listing.items if visible(item)]
     return JSONResponse({"items": items, "metadata": {"continue": listing.next or ""}})
 
 
 async def describe(request: Request) -> Response:
     ref = views.model_at(request, Query(request, "namespace"))
-    require(request, "read", views.target(ref))
+    auth.require(request, "read", targets.model(ref))
     plane = plane_of(request)
-    members = await family.load(plane.store, ref)
-    last = (await _revisions(plane.store, ref))[-1]
-    changed = {"actor": last.actor, "time": format_time(last.time)}
-    return JSONResponse(views.described(members, plane.inference_url) | {"lastChanged": changed})
+    return JSONResponse(views.described(await family.load(plane.store, ref), plane.inference_url))
 
 
 async def delete(request: Request) -> Response:
     query = Query(request, "namespace", "cascade", "wait")
     ref = views.model_at(request, query)
-    actor = require(request, "write", views.target(ref))
+    actor = auth.require(request, "write", targets.model(ref))
     store = plane_of(request).store
     cascade, wait = query.flag("cascade"), query.flag("wait")
     left = await removal.remove(store, ref, actor, cascade=cascade)
@@ -100,30 +105,26 @@ async def delete(request: Request) -> Response:
 async def promote(request: Request) -> Response:
     """Make a version current: the one that answers to the model's name. It must be answering already."""
     ref = views.model_at(request, Query(request, "namespace"))
-    actor = require(request, "write", views.target(ref))
-    version = _wanted_version(await read_object(request))
-    plane, guard = plane_of(request), guards.answers(ref, version)
-    while True:
-        async with plane.store.snapshot() as moment:
-            await moment.check(guard)
-            model = await moment.get(ref)
-        try:
-            return JSONResponse(views.model(await _move_current(plane, model, version, actor, guard)))
-        except Conflict:
-            continue  # somebody wrote meanwhile; look again
+    actor = auth.require(request, "write", targets.model(ref))
+    body = await read_object(request)
+    return await _made_current(request, ref, wanted_version(body), actor, "promoted")
 
 
-async def history(request: Request) -> Response:
-    """What happened to the model, its versions and its servers; also after the model is gone."""
+async def roll_back(request: Request) -> Response:
+    """Back to the version that was current before, or to any other that answers. Nothing changes when it does not."""
     ref = views.model_at(request, Query(request, "namespace"))
-    require(request, "read", views.target(ref))
-    revisions = await _revisions(plane_of(request).store, ref)
-    return JSONResponse({"items": [_entry(revision) for revision in revisions], "metadata": {"continue": ""}})
+    actor = auth.require(request, "write", targets.model(ref))
+    body = await read_object(request)
+    version = wanted_version(body, required=False)
+    return await _made_current(request, ref, version, actor, "rolledback")
 
 
-def _wanted_version(body: Mapping[str, Any]) -> str:
+def wanted_version(body: Mapping[str, Any], *, required: bool = True) -> str:
+    """`version` of a body that holds nothing else; empty when it is absent and need not be there."""
     faults = unknown(body, ("version",))
     version = body.get("version")
+    if version is None and not required and not faults:
+        return ""
     if version is None or isinstance(version, bool) or not isinstance(version, str | int):
         faults += (Fault("version", "required" if version is None else "must be a number or a name"),)
         raise Invalid.of("the body", faults)
@@ -136,9 +137,37 @@ def _wanted_version(body: Mapping[str, Any]) -> str:
     return normal
 
 
-async def _move_current(plane: Plane, model: Resource, version: str, actor: Actor, guard: Guard) -> Resource:
+async def _made_current(request: Request, ref: Ref, version: str, actor: Actor, decision: str) -> Response:
+    """An empty version stands for the one before."""
+    plane = plane_of(request)
+    while True:
+        async with plane.store.snapshot() as moment:
+            model = await moment.get(ref)
+            wanted = version or _before(model)
+            guard = guards.answers(ref, wanted)
+            await moment.check(guard)
+        try:
+            moved = await _move_current(plane, model, wanted, actor, decision=decision, guard=guard)
+        except Conflict:
+            continue  # somebody wrote meanwhile; look again
+        return JSONResponse(views.model(moved))
+
+
+def _before(model: Resource) -> str:
+    """The version that was current before, as history tells."""
+    family.refuse_deleting(model)
+    family.refuse_second_name(model, "what is current is that one's to say")
+    previous = model.status.get("previous")
+    if not isinstance(previous, str):
+        raise Conflict(f"no version of {model.ref} was current before", hint='name one: {"version": "1"}')
+    return previous
+
+
+async def _move_current(
+    plane: Plane, model: Resource, version: str, actor: Actor, *, decision: str, guard: Guard
+) -> Resource:
     """Recorded as a decision of this actor. Nothing is written when the version is current already."""
-    before = (model.status.get("current") or {}).get("version")
+    before = family.current_of(model)
     if before == version:
         return model
     current = Current(version=version, actor=actor.name, time=format_time(plane.now()))
@@ -146,32 +175,4 @@ async def _move_current(plane: Plane, model: Resource, version: str, actor: Acto
     if before is not None:
         status["previous"] = before
     new = replace(model, status=status)
-    return await plane.store.update_status(new, actor.name, decision="promoted", guard=guard)
-
-
-async def _revisions(store: Store, model: Ref) -> tuple[Revision, ...]:
-    """In the order of time; of one moment, what belongs to a model follows it. NotFound when there never was one."""
-    own = await store.history(model)
-    if not own:
-        raise NotFound(f"{model} does not exist")
-    versions = await store.histories("ModelVersion", model.namespace, version_object_name(model.name, ""))
-    # The resource API lets people name servers as they like: only the spec tells whose they are.
-    servers = _naming(await store.histories("InferenceModel", model.namespace), model)
-    return tuple(sorted((*own, *versions, *servers), key=lambda entry: entry.time))
-
-
-def _naming(revisions: tuple[Revision, ...], model: Ref) -> Iterable[Revision]:
-    """All revisions of the objects whose spec names this model. It is fixed, so any of them tells."""
-    uids = {
-        entry.uid
-        for entry in revisions
-        if any(spec is not None and spec.get("modelName") == model.name for spec in (entry.before, entry.after))
-    }
-    return (entry for entry in revisions if entry.uid in uids)
-
-
-def _entry(revision: Revision) -> dict[str, Any]:
-    return {
-        "actor": revision.actor, "time": format_time(revision.time), "action": revision.action,
-        "before": revision.before, "after": revision.after, "number": revision.number, "object": str(revision.ref),
-    }  # fmt: skip
+    return await plane.store.update_status(new, actor.name, decision=decision, guard=guard)

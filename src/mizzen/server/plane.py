@@ -11,8 +11,12 @@ from typing import Protocol
 from starlette.requests import Request
 
 from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.limits import Limits
 from mizzen.kinds.meta import Resource
+from mizzen.server.bindings import Bindings
+from mizzen.stores.records import AuditLog, Identities, Secrets
 from mizzen.stores.store import Store
+from mizzen.stores.vault import Vault
 
 
 class Logs(Protocol):
@@ -26,9 +30,21 @@ class Plane:
     inference_url: str
     logs: Logs
     ready: Callable[[], bool]
-    loopback: bool
-    """Is the control API reachable from this machine only?"""
     now: Callable[[], datetime]
+    identities: Identities
+    secrets: Secrets
+    """As they are kept, sealed; `vault` seals and opens them."""
+    vault: Vault
+    audit: AuditLog
+    bindings: Bindings
+    anonymous: bool
+    """May those without a token read and predict?"""
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    """How much may be sent."""
+    default_framework: str = ""
+    """Of versions that name none and whose files do not tell."""
+    capabilities: frozenset[str] = frozenset()
+    """What the engine can do: `containers`, `gpus`."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the plane begins to stop: new requests are refused, and streams end."""
 

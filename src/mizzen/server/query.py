@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from starlette.requests import Request
 
 from mizzen.errors import BadRequest, Fault, Invalid
+from mizzen.kinds import selectors
+from mizzen.kinds.findings import suggestion
 from mizzen.kinds.meta import DEFAULT_NAMESPACE, name_fault
-from mizzen.server.fields import suggestion
+from mizzen.kinds.selectors import Selector
 
-_TERM = re.compile(r"\s*([^\s=!,()]+)\s*==?\s*([^\s=!,()]*)\s*")
+_EQUALITY = re.compile(r"\s*([^\s=!,()]+)\s*==?\s*([^\s=!,()]*)\s*")
 
 
 class Query:
@@ -20,7 +22,7 @@ class Query:
         pairs = request.query_params.multi_items()
         for name, _ in pairs:
             if name not in known:
-                raise BadRequest(f"unknown query parameter '{name}', {suggestion(name, known)}")
+                raise BadRequest(f"unknown query parameter '{name}'; {suggestion(name, known)}")
         self._values = dict(pairs)
         if len(self._values) < len(pairs):
             raise BadRequest("a query parameter is given more than once")
@@ -42,15 +44,26 @@ class Query:
             raise BadRequest(f"{name}={value!r}: must be a number, {low} to {high}")
         return int(value)
 
-    def labels(self) -> Mapping[str, str]:
-        """`labelSelector`: equalities joined by commas, all of which must hold."""
+    def selector(self) -> Selector:
+        """`labelSelector`, in all the forms of Kubernetes."""
+        return selectors.parse(self.text("labelSelector"))
+
+    def fields(self) -> Mapping[str, str]:
+        """`fieldSelector`: equalities joined by commas, all of which must hold."""
         wanted: dict[str, str] = {}
-        for term in filter(str.strip, self.text("labelSelector").split(",")):
-            match = _TERM.fullmatch(term)
+        for term in filter(str.strip, self.text("fieldSelector").split(",")):
+            match = _EQUALITY.fullmatch(term)
             if match is None or wanted.get(match[1], match[2]) != match[2]:
-                raise BadRequest(f"labelSelector: cannot read '{term}'", hint="write key=value, several with commas")
+                raise BadRequest(f"fieldSelector: cannot read '{term}'", hint="write field=value, several with commas")
             wanted[match[1]] = match[2]
         return wanted
+
+    def dry_run(self) -> bool:
+        """`dryRun=All`: do everything but write."""
+        value = self.text("dryRun")
+        if value not in ("", "All"):
+            raise BadRequest(f"dryRun={value!r}: only All is possible")
+        return value == "All"
 
     def namespace(self) -> str:
         namespace = self.text("namespace") or DEFAULT_NAMESPACE

@@ -1,8 +1,11 @@
 """What may be deleted when, and what goes with it: the same through both doors, /apis and /model.
 
-A model goes with its versions. While something serves them, it stays, unless the deletion cascades:
+A model goes with its versions and with the records of jobs that ended. While something uses it, it stays, unless the
+deletion cascades:
 
-    marked (finalizer mizzen.dev/cascade) ── its servers deleted ── all of them gone ──> versions and model deleted
+    marked (finalizer mizzen.dev/cascade) ── servers, jobs, monitor, rollouts deleted ── gone ──> versions and model
+
+Models that are second names of it are somebody else's to delete: with them there, a cascade is refused, too.
 
 From the mark on nothing is added to the model any more; `guards` sees to that. Each step can be repeated, so that a
 plane which stops in the middle goes on at its next start (`finish_cascades`).
@@ -13,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from mizzen.access.policy import Actor
 from mizzen.errors import Conflict, Expired, MizzenError, NotFound
@@ -28,6 +31,9 @@ log = logging.getLogger(__name__)
 CASCADE_FINALIZER = "mizzen.dev/cascade"
 FIRST_DELAY, LONGEST_DELAY = 0.1, 30.0
 """Seconds until a step that failed is tried again; doubled each time."""
+
+HOLDING = frozenset({"InferenceModel", "TrainingJob", "Monitor", "Rollout"})
+"""Kinds whose objects a model waits for."""
 
 
 async def remove(store: Store, ref: Ref, actor: Actor, *, cascade: bool = False) -> Resource | None:
@@ -59,16 +65,18 @@ async def until_gone(store: Store, resource: Resource) -> None:
 
 
 async def finish_cascades(store: Store) -> None:
-    """Runs for ever, in the plane's task tree: removes models marked by a cascade once their servers are gone.
+    """Runs for ever, in the plane's task tree: removes models marked by a cascade once nothing of theirs is left.
 
-    A step that fails is told once and tried again; raises only when the store can no longer be watched.
+    Only those are looked at, however many models there are. A step that fails is told once and tried again; raises only
+    when the store can no longer be watched.
     """
+    marked = _Marked(store)
     failing: frozenset[str] = frozenset()
     delay = FIRST_DELAY
+    await marked.look()
     while True:
-        since = await _position(store, "Model")
         failed = set()
-        for model in (await store.list("Model")).items:
+        for model in tuple(marked.models.values()):
             try:
                 await _finish(store, model)
             except MizzenError as error:
@@ -78,33 +86,73 @@ async def finish_cascades(store: Store) -> None:
         failing = frozenset(failed)
         if not failing:
             delay = FIRST_DELAY
-            await _next_chance(store, since)
+            await marked.next_chance()
             continue
         with suppress(TimeoutError):
             async with asyncio.timeout(delay):
-                await _next_chance(store, since)
+                await marked.next_chance()
         delay = min(2 * delay, LONGEST_DELAY)
 
 
 async def finish_cascade(store: Store, model: Resource) -> None:
     """The same for one model, until it is gone: for a caller that waits."""
+    marked = _Marked(store, {model.ref: model})
     while True:
-        since = await _position(store, "Model")
+        marked.since = await _position(store, "Model")
         if await _finish(store, model):
             return
-        await _next_chance(store, since)
+        await marked.next_chance()
+
+
+@dataclass(slots=True)
+class _Marked:
+    """The models that are being deleted, as far as changes have been seen."""
+
+    store: Store
+    models: dict[Ref, Resource] = field(default_factory=dict)
+    since: str = ""
+
+    async def look(self) -> None:
+        """At all models: once, and after falling behind."""
+        listing = await self.store.list("Model")
+        self.models = {model.ref: model for model in listing.items if _is_marked(model)}
+        self.since = listing.resource_version
+
+    async def next_chance(self) -> None:
+        """Until something happens after which a cascade may get further."""
+        try:
+            async with closing(self.store.watch(None, self.since)) as events:
+                async for event in events:
+                    self.since = event.resource.meta.resource_version
+                    if self._concerned(event):
+                        return
+        except Expired:  # much happened: have a look
+            await self.look()
+
+    def _concerned(self, event: Event) -> bool:
+        resource = event.resource
+        if resource.kind == "Model":
+            if event.type == "DELETED" or not _is_marked(resource):
+                return self.models.pop(resource.ref, None) is not None
+            self.models[resource.ref] = resource
+            return True
+        return bool(self.models) and resource.kind in HOLDING and event.type == "DELETED"
+
+
+def _is_marked(model: Resource) -> bool:
+    return model.deleting and CASCADE_FINALIZER in model.meta.finalizers
 
 
 async def _remove_model(store: Store, ref: Ref, actor: Actor, *, cascade: bool) -> Resource | None:
-    guard = None if cascade else guards.unserved(ref)
-    if guard is not None and not (await store.get(ref)).deleting:
+    guard = guards.without_second_names(ref) if cascade else guards.free_to_go(ref)
+    if not (await store.get(ref)).deleting:
         async with store.snapshot() as moment:
             await moment.check(guard)  # refused before anything is written, as far as can be told now
     marked = await _marked(store, ref, actor.name, guard)
     return None if marked is None or await _finish(store, marked) else marked
 
 
-async def _marked(store: Store, ref: Ref, by: str, guard: Guard | None) -> Resource | None:
+async def _marked(store: Store, ref: Ref, by: str, guard: Guard) -> Resource | None:
     """The model, marked: that makes its removal survive a restart, and keeps all new versions and servers away.
 
     A finalizer alone changes nothing for a model that is not deleted; it may stay when the guard refuses.
@@ -118,14 +166,15 @@ async def _marked(store: Store, ref: Ref, by: str, guard: Guard | None) -> Resou
 
 async def _finish(store: Store, model: Resource) -> bool:
     """One more step of a cascade. True: the model is gone. Its parts go by the hand of whoever deleted it."""
-    if not (model.deleting and CASCADE_FINALIZER in model.meta.finalizers):
+    if not _is_marked(model):
         return False
     try:
         members = await family.load(store, model.ref)
         if members.model.meta.uid != model.meta.uid:
             return True  # the name belongs to another model by now
         by = next((entry.actor for entry in reversed(await store.history(model.ref)) if entry.action == "deleted"), "")
-        left = [server for server in members.servers if not await _gone(store, server, by)]
+        holding = (*members.servers, *members.jobs, *members.monitors, *members.rollouts)
+        left = [item for item in holding if not await _gone(store, item, by)]
         if left:
             return False
         await _remove_versions(store, members, by)
@@ -159,20 +208,3 @@ async def _gone(store: Store, resource: Resource, by: str) -> bool:
 
 async def _position(store: Store, kind: str) -> str:
     return (await store.list(kind, Where(), limit=1)).resource_version
-
-
-async def _next_chance(store: Store, since: str) -> None:
-    """Until something happens after which a cascade may get further."""
-    try:
-        async with closing(store.watch(None, since)) as events:
-            async for event in events:
-                if _may_free_a_model(event):
-                    return
-    except Expired:  # much happened: have a look
-        return
-
-
-def _may_free_a_model(event: Event) -> bool:
-    if event.resource.kind == "InferenceModel":
-        return event.type == "DELETED"
-    return event.resource.kind == "Model" and event.type == "MODIFIED" and event.resource.deleting

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from mizzen.access.policy import Actor, Target
+from mizzen.access.policy import Actor, Target, Verb
 from mizzen.errors import Conflict, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.meta import API_VERSION, Ref, Resource
-from mizzen.server import admission, guards, registration, removal, watching
+from mizzen.kinds.findings import Context, Warn, suggestion
+from mizzen.kinds.meta import API_VERSION, Meta, Ref, Resource
+from mizzen.server import (
+    admission,
+    auth,
+    bindings,
+    guards,
+    references,
+    registration,
+    removal,
+    targets,
+    warnings,
+    watching,
+)
 from mizzen.server.admission import Draft
-from mizzen.server.auth import require
 from mizzen.server.bodies import read_object
-from mizzen.server.fields import suggestion
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
 from mizzen.server.streams import closing, until_stopped
@@ -26,6 +36,8 @@ from mizzen.stores.store import Listing, Where
 
 ROOT = f"/apis/{API_VERSION}"
 DAY = 24 * 60 * 60
+MOST_AT_ONCE = 1000
+"""A page, when the caller names no limit of their own: one answer must not hold a store of any size."""
 
 
 def routes() -> list[Route]:
@@ -42,66 +54,76 @@ def routes() -> list[Route]:
 
 
 async def list_or_watch(request: Request) -> Response:
-    kind, target = _kind(request), _target(request)
-    require(request, "read", target)
-    query = Query(request, "limit", "continue", "labelSelector", "watch", "resourceVersion", "timeoutSeconds")
+    kind, namespace = _kind(request), request.path_params.get("namespace", "")
+    visible = auth.require_some(request, "read", targets.all_of(kind.name, namespace))
+    query = Query(
+        request, "limit", "continue", "labelSelector", "fieldSelector", "watch", "resourceVersion", "timeoutSeconds"
+    )
     plane = plane_of(request)
-    where = Where(namespace=target.namespace or None, labels=query.labels())
+    where = Where(namespace=namespace or None, labels=query.selector(), fields=query.fields())
     if not query.flag("watch"):
-        listing = await plane.store.list(
-            kind.name, where, limit=query.number("limit", low=1), after=query.text("continue") or None
-        )
-        return JSONResponse(_list_body(kind, listing))
+        limit = query.number("limit", low=1) or MOST_AT_ONCE
+        listing = await plane.store.list(kind.name, where, limit=limit, after=query.text("continue") or None)
+        return JSONResponse(_list_body(kind, listing, visible))
     seconds = query.number("timeoutSeconds", low=1, high=DAY)
     since = query.number("resourceVersion", high=10**18)
-    lines = watching.lines(plane.store, kind.name, where, str(since) if since else "")
+    lines = watching.lines(plane.store, kind.name, where, str(since) if since else "", visible)
     return StreamingResponse(until_stopped(lines, plane.stopping, seconds), media_type="application/json")
 
 
 async def create(request: Request) -> Response:
-    kind, target = _kind(request), _target(request)
-    # A version is code that will run here, so it is for the admin alone, as at the other door.
-    actor = require(request, "admin" if kind is registration.KIND else "write", target)
+    kind, namespace = _kind(request), request.path_params["namespace"]
+    auth.require_some(request, "write", targets.all_of(kind.name, namespace))  # before anything they sent is read
     admission.refuse_internal(kind)
-    Query(request)
-    draft = admission.decode(kind, await read_object(request), namespace=target.namespace)
-    stored = await _created(plane_of(request), kind, draft, target.namespace, actor)
-    return JSONResponse(stored.wire(), 201, headers={"Location": f"{request.url.path}/{stored.meta.name}"})
+    dry_run = Query(request, "dryRun").dry_run()
+    body = await read_object(request)
+    actor = _require_write(request, _as_sent(kind, body, namespace))
+    plane = plane_of(request)
+    draft = admission.decode(kind, body, namespace=namespace, known=_known(plane))
+    new = admission.created(kind, draft, namespace, actor)
+    odd = await _examined(plane, new)
+    stored = await _created(request, plane, kind, draft, new, dry_run=dry_run)
+    location = {"Location": f"{request.url.path}/{stored.meta.name}"}
+    return warnings.attach(JSONResponse(stored.wire(), 201, headers=location), (*draft.warnings, *odd))
 
 
 async def read(request: Request) -> Response:
-    require(request, "read", _target(request))
     Query(request)
-    return JSONResponse((await plane_of(request).store.get(_ref(request))).wire())
+    return JSONResponse((await _found(request, "read")).wire())
 
 
 async def replace(request: Request) -> Response:
-    kind, target = _kind(request), _target(request)
-    actor = require(request, "write", target)
-    admission.refuse_internal(kind)
-    Query(request)
-    draft = admission.decode(kind, await read_object(request), namespace=target.namespace, name=target.name)
-    store = plane_of(request).store
+    kind = _kind(request)
+    await _found(request, "write")
+    dry_run = Query(request, "dryRun").dry_run()
+    namespace, name = request.path_params["namespace"], request.path_params["name"]
+    plane = plane_of(request)
+    body = await read_object(request)
+    draft = admission.decode(kind, body, namespace=namespace, name=name, known=_known(plane))
     while True:
-        old = await store.get(_ref(request))
+        old = await plane.store.get(_ref(request))
         if draft.resource_version not in ("", old.meta.resource_version):
             raise Conflict(f"{old.ref} changed since it was read", hint="read it again and repeat the change")
+        actor = _require_write(request, old)
         said = registration.kept(draft, old) if kind is registration.KIND else draft
+        new = admission.updated(kind, said, old, actor)
+        _require_write(request, new)
+        odd = await _examined(plane, new)
         try:
-            stored = await store.update(admission.updated(kind, said, old, actor), actor.name)
+            stored = new if dry_run else await plane.store.update(new, actor.name)
         except Conflict:
             # Somebody wrote between our read and our write. Writing without a check would undo what a controller did to
             # the finalizers; so look again. A draft that names its version is refused above.
             continue
-        return JSONResponse(stored.wire())
+        return warnings.attach(JSONResponse(stored.wire()), (*draft.warnings, *odd))
 
 
 async def delete(request: Request) -> Response:
     kind = _kind(request)
-    actor = require(request, "write", _target(request))
-    admission.refuse_internal(kind)
-    Query(request)
-    left = await removal.remove(plane_of(request).store, _ref(request), actor)
+    resource = await _found(request, "write")
+    dry_run = Query(request, "dryRun").dry_run()
+    actor = _require_write(request, resource)
+    left = resource if dry_run else await removal.remove(plane_of(request).store, resource.ref, actor)
     if left is not None:
         return JSONResponse(left.wire(), 202)
     details = {"name": request.path_params["name"], "kind": kind.plural}
@@ -112,21 +134,58 @@ async def delete(request: Request) -> Response:
 async def log(request: Request) -> Response:
     if request.path_params["plural"] != "inferencemodels":
         raise NotFound(f"{request.path_params['plural']} have no log", hint="inferencemodels have one")
-    at = _target(request)
-    require(request, "read", Target(at.namespace, at.kind, at.name, "logs"))
+    resource = await _found(request, "read", subresource="logs")
     query = Query(request, "tail", "follow")
     tail, follow = query.number("tail"), query.flag("follow")
     plane = plane_of(request)
-    resource = await plane.store.get(_ref(request))
     chunks = until_stopped(_chunks(plane, resource, tail=tail, follow=follow), plane.stopping)
     return StreamingResponse(chunks, media_type="text/plain; charset=utf-8")
 
 
-async def _created(plane: Plane, kind: Kind, draft: Draft, namespace: str, actor: Actor) -> Resource:
+async def _found(request: Request, verb: Verb, subresource: str = "") -> Resource:
+    """The object, when the caller may do this with it. Who may not do it with anything there does not learn more."""
+    ref = _ref(request)
+    nobody = Target(ref.namespace, ref.kind, ref.name, subresource)
+    auth.require_some(request, verb, nobody)
+    if verb != "read":
+        admission.refuse_internal(_kind(request))
+    try:
+        resource = await plane_of(request).store.get(ref)
+    except NotFound:
+        auth.require(request, verb, targets.of(Resource(ref.kind, Meta(ref.name, ref.namespace))))
+        raise
+    auth.require(request, verb, targets.of(resource, subresource=subresource))
+    return resource
+
+
+def _require_write(request: Request, resource: Resource) -> Actor:
+    """Who may grant rights is asked of each right: a RoleBinding is for those who administer what it speaks of."""
+    if resource.kind == "RoleBinding":
+        return auth.require(request, "admin", bindings.target_of(resource))
+    for called in targets.called_by(resource):
+        auth.require(request, "predict", called)
+    return auth.require(request, "write", targets.of(resource))
+
+
+async def _created(
+    request: Request, plane: Plane, kind: Kind, draft: Draft, new: Resource, *, dry_run: bool
+) -> Resource:
     if kind is registration.KIND:
-        return await registration.register(plane, draft, namespace, actor)
-    resource = admission.created(kind, draft, namespace, actor)
-    return await plane.store.create(resource, actor.name, guard=guards.admits(resource))
+        return await registration.register(request, draft, new.meta.namespace, dry_run=dry_run)
+    guard = guards.admits(new)
+    if not dry_run:
+        return await plane.store.create(new, auth.actor_of(request).name, guard=guard)
+    async with plane.store.snapshot() as moment:
+        await moment.check(guards.absent(new.ref))
+        if guard is not None:
+            await moment.check(guard)
+    return new
+
+
+async def _examined(plane: Plane, resource: Resource) -> tuple[Warn, ...]:
+    findings = await references.examine(plane, resource)
+    references.refuse(resource, findings)
+    return findings.warnings
 
 
 async def _chunks(plane: Plane, server: Resource, *, tail: int | None, follow: bool) -> AsyncGenerator[bytes, None]:
@@ -140,17 +199,15 @@ async def _chunks(plane: Plane, server: Resource, *, tail: int | None, follow: b
                 yield chunk
 
 
+def _known(plane: Plane) -> Context:
+    return Context(capabilities=plane.capabilities)
+
+
 def _kind(request: Request) -> Kind:
     plural = request.path_params["plural"]
-    plurals = {kind.plural: kind for kind in catalog.KINDS}
-    if plural not in plurals:
-        raise NotFound(f"no kind has the plural '{plural}'", hint=suggestion(plural, plurals))
-    return plurals[plural]
-
-
-def _target(request: Request) -> Target:
-    at = request.path_params
-    return Target(at.get("namespace", ""), _kind(request).name, at.get("name", ""))
+    if plural not in catalog.BY_PLURAL:
+        raise NotFound(f"no kind has the plural '{plural}'", hint=suggestion(plural, catalog.BY_PLURAL))
+    return catalog.BY_PLURAL[plural]
 
 
 def _ref(request: Request) -> Ref:
@@ -158,7 +215,16 @@ def _ref(request: Request) -> Ref:
     return Ref(_kind(request).name, at["name"], at["namespace"])
 
 
-def _list_body(kind: Kind, listing: Listing) -> dict[str, Any]:
+def _as_sent(kind: Kind, body: Mapping[str, Any], namespace: str) -> Resource:
+    """For the decision whether it may be sent at all: what it says, whether or not that makes sense."""
+    metadata, spec = body.get("metadata"), body.get("spec")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return Resource(
+        kind.name, Meta(name if isinstance(name, str) else "", namespace), spec if isinstance(spec, Mapping) else {}
+    )
+
+
+def _list_body(kind: Kind, listing: Listing, visible: watching.Visible) -> dict[str, Any]:
     metadata = {"resourceVersion": listing.resource_version, "continue": listing.next or ""}
-    items = [item.wire() for item in listing.items]
+    items = [item.wire() for item in listing.items if visible(item)]
     return {"kind": f"{kind.name}List", "apiVersion": API_VERSION, "metadata": metadata, "items": items}

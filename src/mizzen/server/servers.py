@@ -14,15 +14,16 @@ from starlette.routing import Route
 from mizzen.access.policy import Actor
 from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
+from mizzen.kinds.findings import Context, Warn
 from mizzen.kinds.meta import Ref, Resource
-from mizzen.server import admission, family, guards, removal, views
-from mizzen.server.auth import require
+from mizzen.server import admission, auth, family, guards, references, removal, targets, views, warnings
 from mizzen.server.bodies import read_object
-from mizzen.server.plane import plane_of
+from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
 from mizzen.server.streams import while_wanted
 from mizzen.stores.store import Store
 
+KIND = catalog.BY_NAME["InferenceModel"]
 LONGEST = 63
 
 
@@ -38,18 +39,19 @@ def routes() -> list[Route]:
 async def create(request: Request) -> Response:
     """Each call makes one more server of the version."""
     ref = views.model_at(request, Query(request, "namespace"))
-    actor = require(request, "write", views.target(ref))
+    actor = auth.require(request, "write", targets.model(ref))
     body = await read_object(request)
     plane = plane_of(request)
     version = _version(request, ref)
-    stored = await _create_named(plane.store, ref, version, _spec(body, ref.name, version), actor)
-    location = f"/model/{ref.name}/serve/{version}/{stored.meta.name}"
-    return JSONResponse(views.server(stored, plane.inference_url), 201, headers={"Location": location})
+    spec = await _spec(plane.store, body, ref, version)
+    stored, odd = await _create_named(plane, ref, version, spec, actor)
+    location = {"Location": f"/model/{ref.name}/serve/{version}/{stored.meta.name}"}
+    return warnings.attach(JSONResponse(views.server(stored, plane.inference_url), 201, headers=location), odd)
 
 
 async def list_all(request: Request) -> Response:
     ref = views.model_at(request, Query(request, "namespace"))
-    require(request, "read", views.target(ref))
+    auth.require(request, "read", targets.model(ref))
     plane = plane_of(request)
     members = await family.load(plane.store, ref)
     wanted = views.version_at(request, ref)
@@ -62,7 +64,7 @@ async def list_all(request: Request) -> Response:
 
 async def describe(request: Request) -> Response:
     ref = views.model_at(request, Query(request, "namespace"))
-    require(request, "read", views.target(ref))
+    auth.require(request, "read", targets.model(ref))
     plane = plane_of(request)
     return JSONResponse(views.server(await _server(request, plane.store, ref), plane.inference_url))
 
@@ -71,7 +73,7 @@ async def delete(request: Request) -> Response:
     """Gone means that its processes have ended; until then 202."""
     query = Query(request, "namespace", "wait")
     ref = views.model_at(request, query)
-    actor = require(request, "write", views.target(ref))
+    actor = auth.require(request, "write", targets.model(ref))
     plane, wait = plane_of(request), query.flag("wait")
     server = await _server(request, plane.store, ref)
     left = await removal.remove(plane.store, server.ref, actor)
@@ -93,9 +95,9 @@ def server_names(model: str, version: str) -> Iterator[str]:
         yield whole[: LONGEST - len(end)].rstrip("-") + end
 
 
-def _spec(body: Mapping[str, Any], model: str, version: str) -> dict[str, Any]:
-    """The body, which must not contradict the path."""
-    path_says = {"modelName": model, "targetVersion": version}
+async def _spec(store: Store, body: Mapping[str, Any], model: Ref, version: str) -> dict[str, Any]:
+    """The body, which must not contradict the path, with what a server has to say and the path or the version knows."""
+    path_says = {"modelName": model.name, "targetVersion": version}
     faults = tuple(
         Fault(field, f"must be '{value}', as the path says")
         for field, value in path_says.items()
@@ -103,21 +105,30 @@ def _spec(body: Mapping[str, Any], model: str, version: str) -> dict[str, Any]:
     )
     if faults:
         raise Invalid.of("the server", faults)
-    return {**path_says, **body}
+    async with store.snapshot() as moment:
+        whole = await moment.get(model)
+        registered = await moment.get(guards.version_ref(model, version))
+    framework = registered.spec.get("framework") or whole.spec.get("framework")
+    filled_in = {"deployToLayer": "cloud", **({"frameworkType": framework} if framework else {})}
+    return {**path_says, **filled_in, **body}
 
 
-async def _create_named(store: Store, model: Ref, version: str, spec: Mapping[str, Any], actor: Actor) -> Resource:
-    """Under the first name that is free."""
-    kind = catalog.BY_NAME["InferenceModel"]
+async def _create_named(
+    plane: Plane, model: Ref, version: str, spec: Mapping[str, Any], actor: Actor
+) -> tuple[Resource, tuple[Warn, ...]]:
+    """Under the first name that is free; with what is odd about it."""
     for name in server_names(model.name, version):
-        sent = views.manifest(kind.name, Ref(kind.name, name, model.namespace), spec)
+        sent = views.manifest(KIND.name, Ref(KIND.name, name, model.namespace), spec)
         try:
-            draft = admission.decode(kind, sent, namespace=model.namespace)
+            known = Context(capabilities=plane.capabilities)
+            draft = admission.decode(KIND, sent, namespace=model.namespace, known=known)
         except Invalid as error:
             raise views.flat("the server", error) from error
-        resource = admission.created(kind, draft, model.namespace, actor)
+        resource = admission.created(KIND, draft, model.namespace, actor)
+        odd = (await references.examine(plane, resource)).warnings  # whether the model stands is the guard's to say
         try:
-            return await store.create(resource, actor.name, guard=guards.version_stands(model, version, name))
+            guard = guards.version_stands(model, version, name)
+            return await plane.store.create(resource, actor.name, guard=guard), (*draft.warnings, *odd)
         except AlreadyExists:
             continue
     raise AssertionError("there is always one more name")

@@ -1,63 +1,264 @@
-"""What a new version is made of: files on this machine, their framework, and what to load of them."""
+"""What a new version is made of: where its files are to be taken from, what was said about them, and what they are.
+
+A body in JSON names one source: `path`, `git`, `downloadURL`, `files` or `archive`. Anything else brings the files
+itself, and what is to be said about them stands beside, in the query or in other fields of the form.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeAlias
+from urllib.parse import unquote, urlsplit
 
+from mizzen.blobs import content, download, git
+from mizzen.blobs.intake import path_fault
 from mizzen.errors import Fault, Invalid
+from mizzen.kinds.findings import suggestion, unknown
 from mizzen.kinds.model import FRAMEWORKS
-from mizzen.server.fields import suggestion, text_fault, unknown
+from mizzen.server.fields import text_fault
+
+TEXTS = ("framework", "entrypoint", "image", "parentJob")
+OPTIONS = (*TEXTS, "labels", "annotations", "requirements")
+SOURCES = ("path", "git", "downloadURL", "files", "archive")
+MODIFIERS = ("sha256sum", "insecureSkipVerify")
 
 PICKLES = frozenset({".joblib", ".pkl", ".pickle"})
+LOOKS = {".onnx": "onnx", ".ubj": "xgboost", ".pt": "pytorch", ".pth": "pytorch"}
 _OBJECT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What the caller said; None where it is ours to find out."""
-
+class LocalFiles:
     path: Path
-    framework: str | None
-    entrypoint: str | None
+    sha256: str | None = None
+    """Of the one file it must be, then."""
 
 
-def decode(body: Mapping[str, Any]) -> Source:
-    """Raises Invalid with all faults of the body."""
-    faults = [*unknown(body, ("path", "framework", "entrypoint"))]
-    for name in ("path", "framework", "entrypoint"):
-        faults += text_fault(body, name, required=name == "path")
-    path, framework, entrypoint = (body.get(name) or None for name in ("path", "framework", "entrypoint"))
-    if isinstance(path, str) and (not Path(path).is_absolute() or "\0" in path):
-        faults.append(Fault("path", f"{path!r} is no absolute path on the plane's machine"))
-    if isinstance(framework, str) and framework not in FRAMEWORKS:
-        faults.append(Fault("framework", f"unknown framework '{framework}', {suggestion(framework, FRAMEWORKS)}"))
+@dataclass(frozen=True, slots=True)
+class GitFiles:
+    repo: git.Repository
+    ref: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    url: str = field(repr=False)
+    sha256: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A file that was sent before, named by its digest."""
+
+    path: str
+    digest: str
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SentArchive:
+    """An archive that was sent before, named by its digest."""
+
+    digest: str
+
+
+Source: TypeAlias = LocalFiles | GitFiles | Download | SentArchive | tuple[Sent, ...] | None
+"""None: an image alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the caller said about the files, by its name on the wire. What they did not say is ours to find out."""
+
+    options: Mapping[str, Any]
+
+    @property
+    def framework(self) -> str | None:
+        return self.options.get("framework") or None
+
+    @property
+    def entrypoint(self) -> str | None:
+        return self.options.get("entrypoint") or None
+
+
+def decode(body: Mapping[str, Any], beside: Mapping[str, str]) -> tuple[Source, Said]:
+    """Read a body; `beside` stands in the query. Raises Invalid with all faults of both."""
+    body = {**beside, **body}
+    faults = [*unknown(body, (*SOURCES, *MODIFIERS, *OPTIONS))]
+    for name in (*TEXTS, "path"):
+        faults += text_fault(body, name)
+    source: Source = None
+    given = [name for name in SOURCES if body.get(name) not in (None, "")]
+    if len(given) > 1:
+        faults.append(Fault("", f"only one of {', '.join(given)} can be given"))
+    elif given:
+        try:
+            source = _READERS[given[0]](body)
+        except Invalid as error:
+            faults += error.faults
+    elif not body.get("image"):
+        faults.append(Fault("path", f"required, or another of {', '.join(SOURCES)}; or send an archive as the body"))
+    faults += [
+        Fault(name, "belongs to a downloadURL") for name in MODIFIERS if name in body and "downloadURL" not in given
+    ]
     if faults:
         raise Invalid.of("the version", tuple(faults))
-    return Source(Path(str(path)), framework, entrypoint)
+    return source, Said({name: body[name] for name in OPTIONS if body.get(name) is not None})
 
 
-def recognised(source: Source, files: Sequence[str], default_framework: str | None) -> tuple[str, str | None]:
-    """Framework and entrypoint of these files: what was said, else what the model says, else what they look like."""
-    framework = source.framework or default_framework or _detected(source, files)
-    if framework is None:
+def from_texts(texts: Mapping[str, str]) -> Said:
+    """What stands beside an archive, where everything is text: labels as `a=b,c=d`, requirements one per line."""
+    faults = [*unknown(texts, OPTIONS)]
+    options: dict[str, Any] = {name: texts[name] for name in TEXTS if texts.get(name)}
+    for name in ("labels", "annotations"):
+        if texts.get(name):
+            pairs = [pair.partition("=") for pair in texts[name].split(",")]
+            faults += [Fault(name, f"'{pair[0]}' has no value: write key=value") for pair in pairs if not pair[1]]
+            options[name] = {key.strip(): value.strip() for key, _, value in pairs}
+    if texts.get("requirements"):
+        options["requirements"] = [line.strip() for line in texts["requirements"].splitlines() if line.strip()]
+    if faults:
+        raise Invalid.of("the version", tuple(faults))
+    return Said(options)
+
+
+def files_of(body: Mapping[str, Any]) -> tuple[Sent, ...]:
+    """The files of a body that says nothing else. Raises Invalid."""
+    faults = unknown(body, ("files",))
+    try:
+        found = _files({"files": None, **body})
+    except Invalid as error:
+        faults += error.faults
+    if faults:
+        raise Invalid.of("the body", faults)
+    return found
+
+
+def recognised(said: Said, files: Sequence[str], of_the_model: str | None, default: str) -> tuple[str, str | None]:
+    """Framework and entrypoint of these files: what was said, else what the model says, else what they look like, else
+    the plane's default.
+    """
+    framework = said.framework or of_the_model or _detected(said, files) or default
+    if not framework:
         known = ", ".join(FRAMEWORKS)
         raise Invalid.of("the version", (Fault("framework", f"cannot be told from the files; name it: {known}"),))
-    entrypoint = source.entrypoint or _default_entrypoint(framework, files)
-    fault = _entrypoint_fault(framework, entrypoint, files)
+    entrypoint = said.entrypoint or _default_entrypoint(framework, files)
+    fault = _entrypoint_fault(framework, entrypoint, files) if files else None
     if fault:
         raise Invalid.of("the version", (Fault("entrypoint", fault),))
     return framework, entrypoint
 
 
-def _detected(source: Source, files: Sequence[str]) -> str | None:
+def _path(body: Mapping[str, Any]) -> Source:
+    path = body["path"]
+    if not isinstance(path, str):
+        raise Invalid.of("", (Fault("path", "must be a text"),))
+    if not Path(path).is_absolute() or "\0" in path:
+        raise Invalid.of("", (Fault("path", f"{path[:200]!r} is no absolute path on the plane's machine"),))
+    return LocalFiles(Path(path))
+
+
+def _git(body: Mapping[str, Any]) -> Source:
+    said = body["git"]
+    if not isinstance(said, Mapping):
+        raise Invalid.of("", (Fault("git", "must be an object: {repo, ref}"),))
+    faults = [*unknown(said, ("repo", "ref", "path"), "git")]
+    faults += [Fault(f"git.{name}", "must be a text") for name in ("repo", "ref", "path") if _no_text(said.get(name))]
+    if not said.get("repo"):
+        faults.append(Fault("git.repo", "required"))
+    if faults:
+        raise Invalid.of("", tuple(faults))
+    return GitFiles(git.repository(said["repo"]), said.get("ref") or "HEAD", said.get("path") or "")
+
+
+def _download(body: Mapping[str, Any]) -> Source:
+    url, sha256, skip = (body.get(name) for name in ("downloadURL", *MODIFIERS))
+    faults = []
+    if not isinstance(url, str):
+        raise Invalid.of("", (Fault("downloadURL", "must be a text"),))
+    if skip not in (None, True, False):
+        faults.append(Fault("insecureSkipVerify", "must be true or false"))
+    if sha256 is None and not skip:
+        faults.append(Fault("sha256sum", "required: what the file must be; insecureSkipVerify takes whatever comes"))
+    elif sha256 is not None and not (isinstance(sha256, str) and _SHA256.fullmatch(sha256.lower())):
+        faults.append(Fault("sha256sum", "must be the sha256 of the file: 64 hexadecimal digits"))
+    if faults:
+        raise Invalid.of("", tuple(faults))
+    wanted = sha256.lower() if sha256 else None
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost") or not parts.path or "\0" in unquote(parts.path):
+            raise Invalid.of("", (Fault("downloadURL", "must be file:///path for a file of the plane's machine"),))
+        return LocalFiles(Path(unquote(parts.path)), wanted)
+    download.checked(url)
+    return Download(url, wanted)
+
+
+def _files(body: Mapping[str, Any]) -> tuple[Sent, ...]:
+    said = body["files"]
+    if not isinstance(said, list) or not said:
+        raise Invalid.of("", (Fault("files", "must be a list of {path, digest}"),))
+    faults: list[Fault] = []
+    found = tuple(_sent(item, f"files[{index}]", faults) for index, item in enumerate(said))
+    if faults:
+        raise Invalid.of("", tuple(faults[:20]))
+    return found
+
+
+def _archive(body: Mapping[str, Any]) -> Source:
+    digest = body["archive"]
+    if not isinstance(digest, str) or not content.DIGEST.fullmatch(digest):
+        raise Invalid.of("", (Fault("archive", "must be sha256: and 64 hexadecimal digits"),))
+    return SentArchive(digest)
+
+
+def _sent(item: Any, at: str, faults: list[Fault]) -> Sent:
+    if not isinstance(item, Mapping):
+        faults.append(Fault(at, "must be an object: {path, digest}"))
+        return Sent("", "", None)
+    faults += unknown(item, ("path", "digest", "size"), at)
+    path, digest, size = item.get("path"), item.get("digest"), item.get("size")
+    wrong = "must be a text" if not isinstance(path, str) else path_fault(path) if path else "required"
+    if wrong:
+        faults.append(Fault(f"{at}.path", wrong))
+    if not isinstance(digest, str) or not content.DIGEST.fullmatch(digest):
+        faults.append(Fault(f"{at}.digest", "must be sha256: and 64 hexadecimal digits"))
+    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 0):
+        faults.append(Fault(f"{at}.size", "must be a number of bytes"))
+    return Sent(str(path), str(digest), size if isinstance(size, int) else None)
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any]], Source]] = {
+    "path": _path,
+    "git": _git,
+    "downloadURL": _download,
+    "files": _files,
+    "archive": _archive,
+}
+
+
+def _no_text(value: Any) -> bool:
+    return value is not None and not isinstance(value, str)
+
+
+def _detected(said: Said, files: Sequence[str]) -> str | None:
     # Code beside a pickle is likely to be what loads it.
-    if ":" in (source.entrypoint or "") or any(file.endswith(".py") for file in files):
+    if ":" in (said.entrypoint or "") or any(file.endswith(".py") for file in files):
         return "python"
-    return "sklearn" if len(_pickles(files)) == 1 else None
+    names = {PurePosixPath(file).name for file in files}
+    if "MLmodel" in names:
+        return "mlflow"
+    if "saved_model.pb" in names:
+        return "tensorflow"
+    looks = {LOOKS[suffix] for file in files if (suffix := PurePosixPath(file).suffix) in LOOKS}
+    if len(looks) == 1 and not _pickles(files):
+        return looks.pop()
+    return "sklearn" if len(_pickles(files)) == 1 and not looks else None
 
 
 def _default_entrypoint(framework: str, files: Sequence[str]) -> str | None:
@@ -66,7 +267,7 @@ def _default_entrypoint(framework: str, files: Sequence[str]) -> str | None:
     if len(files) == 1:
         return files[0]
     pickles = _pickles(files)
-    return pickles[0] if len(pickles) == 1 else None
+    return pickles[0] if framework == "sklearn" and len(pickles) == 1 else None
 
 
 def _entrypoint_fault(framework: str, entrypoint: str | None, files: Sequence[str]) -> str | None:
@@ -78,12 +279,10 @@ def _entrypoint_fault(framework: str, entrypoint: str | None, files: Sequence[st
             return None
         return f"'{entrypoint}' is neither module:object, such as model:predict, nor a pickled object of this version"
     if entrypoint is None:
-        return "required, because there are several files: the one to load"
-    return (
-        None
-        if entrypoint in files
-        else f"'{entrypoint}' is no file of this version, {suggestion(entrypoint, files[:20])}"
-    )
+        return "required, because there are several files: the one to load" if framework == "sklearn" else None
+    if entrypoint in files or any(file.startswith(f"{entrypoint.rstrip('/')}/") for file in files):
+        return None
+    return f"'{entrypoint}' is no file of this version; {suggestion(entrypoint, files[:20])}"
 
 
 def _pickles(files: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -12,8 +13,12 @@ from mizzen.errors import Fault, Invalid, NotFound
 from mizzen.kinds.meta import API_VERSION, Ref, Resource, format_time
 from mizzen.kinds.model import normal_version, version_object_name
 from mizzen.kinds.serving import url_of
+from mizzen.server import family
 from mizzen.server.family import Family, ready, version_of
 from mizzen.server.query import Query
+
+MOST_VERSIONS = 100
+"""In the description of a model; `/model/<n>/version` lists them all."""
 
 
 def model_at(request: Request, query: Query) -> Ref:
@@ -52,32 +57,55 @@ def flat(what: str, error: Invalid) -> Invalid:
 
 
 def model(resource: Resource) -> dict[str, Any]:
-    current = resource.status.get("current") or {}
     return {
         "name": resource.meta.name,
         **_common(resource),
         "framework": resource.spec.get("framework"),
         "track": resource.spec.get("track", "manual"),
-        "current": current.get("version"),
+        "current": family.current_of(resource),
         "previous": resource.status.get("previous"),
+        "aliases": family.aliases_of(resource),
+        "aliasOf": family.is_second_name(resource),
     }
 
 
 def described(members: Family, inference_url: str) -> dict[str, Any]:
+    """With at most the newest versions, and how many there are."""
+    changed = members.last_change
+    newest = sorted(members.versions, key=lambda item: _time(item.meta.created), reverse=True)[:MOST_VERSIONS]
+    shown = {item.ref for item in newest}
     return model(members.model) | {
-        "versions": [version(item, members.model) for item in members.versions],
+        "versions": [version(item, members.model) for item in members.versions if item.ref in shown],
+        "versionCount": len(members.versions),
         "servers": [server(item, inference_url) for item in members.servers],
+        "jobs": [job(item) for item in members.jobs if not family.ended(item)],
+        "monitor": next((monitor(item) for item in members.monitors), None),
+        "rollouts": [item.meta.name for item in members.rollouts],
+        "secondNames": [item.meta.name for item in members.second_names],
+        "lastChanged": changed and {"actor": changed.actor, "time": format_time(changed.time)},
+    }
+
+
+def job(resource: Resource) -> dict[str, Any]:
+    return {"id": resource.meta.name, **_common(resource), "version": version_of(resource)}
+
+
+def monitor(resource: Resource) -> dict[str, Any]:
+    return {
+        "name": resource.meta.name,
+        **_common(resource),
+        "tool": resource.spec.get("tool"),
+        "url": resource.status.get("url"),
     }
 
 
 def version(resource: Resource, of: Resource) -> dict[str, Any]:
-    current = of.status.get("current") or {}
     return {
         "name": resource.meta.name,
         **_common(resource),
         "model": resource.spec.get("modelName"),
         "version": version_of(resource),
-        "current": current.get("version") == version_of(resource),
+        "current": family.current_of(of) == version_of(resource),
         "framework": resource.spec.get("framework"),
         "entrypoint": resource.spec.get("entrypoint"),
         "artifacts": resource.spec.get("artifacts", []),
@@ -98,13 +126,17 @@ def server(resource: Resource, inference_url: str) -> dict[str, Any]:
     }
 
 
+def _time(time: datetime | None) -> str:
+    return format_time(time) if time else ""
+
+
 def _common(resource: Resource) -> dict[str, Any]:
     meta = resource.meta
     return {
         "namespace": meta.namespace,
         "labels": dict(meta.labels),
         "annotations": dict(meta.annotations),
-        "createdAt": format_time(meta.created) if meta.created else None,
+        "createdAt": _time(meta.created) or None,
         "deleting": resource.deleting,
         "status": {"conditions": [], **resource.status},
     }

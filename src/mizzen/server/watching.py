@@ -1,29 +1,33 @@
-"""A watch as people get it: one JSON object per line, filtered by namespace and labels."""
+"""A watch as people get it: one JSON object per line, filtered by namespace, labels, fields, and by who watches."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from mizzen.errors import MizzenError
+from mizzen.kinds import catalog, selectors
 from mizzen.kinds.meta import Resource
 from mizzen.server.errors import status_body
 from mizzen.server.streams import closing
 from mizzen.stores.store import Event, Store, Where
 
+Visible = Callable[[Resource], bool]
+"""May whoever watches see this object?"""
 
-async def lines(store: Store, kind: str, where: Where, since: str) -> AsyncGenerator[bytes, None]:
+
+async def lines(store: Store, kind: str, where: Where, since: str, visible: Visible) -> AsyncGenerator[bytes, None]:
     """Changes after `since`; without it, first ADDED for all there is.
 
     An error, such as a `since` that is too old, comes as a last line of type ERROR: the answer has already begun.
     """
-    selection = _Selection(where, whole=not since)
+    selection = _Selection(where, visible, whole=not since)
     try:
         if not since:
             listing = await store.list(kind, where)
             since = listing.resource_version
-            for resource in listing.items:
+            for resource in filter(visible, listing.items):
                 selection.add(resource)
                 yield _line("ADDED", resource.wire())
         async with closing(store.watch(kind, since)) as events:
@@ -42,8 +46,10 @@ class _Selection:
     to a watcher that never had the object.
     """
 
-    def __init__(self, where: Where, *, whole: bool) -> None:
+    def __init__(self, where: Where, visible: Visible, *, whole: bool) -> None:
         self._where = where
+        self._visible = visible
+        self._picky = bool(where.labels or where.fields)
         self._held: dict[str, bool] = {}
         self._unknown = not whole
 
@@ -53,13 +59,13 @@ class _Selection:
     def seen(self, event: Event) -> str | None:
         """The type of event for the watcher, or None when it is not theirs."""
         resource = event.resource
-        if self._where.namespace not in (None, resource.meta.namespace):
+        if self._where.namespace not in (None, resource.meta.namespace) or not self._visible(resource):
             return None
-        if not self._where.labels:
+        if not self._picky:
             return event.type
         uid = resource.meta.uid
         held = self._held.get(uid, self._unknown and event.type != "ADDED")
-        matches = _within(self._where.labels, resource.meta.labels)
+        matches = _matches(self._where, resource)
         if event.type == "DELETED":
             self._held.pop(uid, None)
             return "DELETED" if held else None
@@ -69,8 +75,10 @@ class _Selection:
         return "DELETED" if held else None
 
 
-def _within(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    return wanted.items() <= labels.items()
+def _matches(where: Where, resource: Resource) -> bool:
+    return selectors.holds(where.labels, resource.meta.labels) and all(
+        catalog.field(resource, path) == value for path, value in where.fields.items()
+    )
 
 
 def _line(type_: str, data: dict[str, Any]) -> bytes:

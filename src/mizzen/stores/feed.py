@@ -2,7 +2,7 @@
 
 A watcher is a cursor. It reads pages of the events table, or, when it is nearly up to date, of the short tail of the
 newest events that all watchers share; so a slow one costs nothing but its place, and loses that when compaction
-passes it.
+passes it. Watchers of Revision read history instead, which nothing is taken from; watchers of all kinds see none of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Sequence
 from itertools import islice
 
 from mizzen.errors import BadRequest
-from mizzen.stores import reads
+from mizzen.stores import reads, revisions
 from mizzen.stores.readers import Readers
 from mizzen.stores.reads import Page
 from mizzen.stores.store import Event
@@ -31,14 +31,17 @@ class Feed:
         self._head = head
         self._horizon = horizon
         self._newest = newest
+        self._oldest_known = horizon
+        """Of a kind that is not in `newest`, the last change may be as late as this."""
         self._tail: deque[Event] = deque(maxlen=TAIL)
         self._unseen = 0
         """Up to here, changes of any kind may have been made by somebody else."""
         self._waiting: dict[asyncio.Future[int], str | None] = {}
         self._closed = False
 
-    def publish(self, events: Sequence[Event], horizon: int) -> None:
-        """These were committed, in this order and nothing between them. What is missing before them is in the table."""
+    def publish(self, events: Sequence[Event], horizon: int, recorded: int) -> None:
+        """These were committed, in this order and nothing between them. What is missing before them is in the table.
+        `recorded`: the version of the last of them that history has an entry of, or 0."""
         before = self._head
         first = _version(events[0])
         foreign = first != before + 1
@@ -49,6 +52,8 @@ class Feed:
         self._horizon = horizon
         self._head = _version(events[-1])
         changed = {event.resource.kind: _version(event) for event in events}
+        if recorded:
+            changed[revisions.KIND] = recorded
         self._newest.update(changed)
         told = {waiter for waiter, kind in self._waiting.items() if foreign or kind is None or kind in changed}
         self._wake(told, before)
@@ -70,6 +75,9 @@ class Feed:
                 return
             page = await self._next(kind, cursor)
 
+    def position(self, kind: str) -> str:
+        return str(max(self._newest.get(kind, self._oldest_known), self._unseen))
+
     def close(self) -> None:
         """Ends every watch."""
         self._closed = True
@@ -79,6 +87,8 @@ class Feed:
         if self._newest_of(kind) <= cursor:
             # Nothing for this watcher, however much else happened: compaction has not passed it.
             return Page((), max(cursor, self._head))
+        if kind == revisions.KIND:
+            return await self._from_table(kind, cursor)
         if cursor < self._horizon:
             raise reads.expired(cursor)
         first = self._head - len(self._tail) + 1

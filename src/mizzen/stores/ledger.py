@@ -1,4 +1,4 @@
-"""What each write of a SQLite store means: object, event and revision, changed together.
+"""What each write of a SQLite store means: object, event, revision and what it is found by, changed together.
 
 Runs inside a transaction that somebody else begins and ends; raising leaves it to them to take back what was begun.
 """
@@ -6,14 +6,14 @@ Runs inside a transaction that somebody else begins and ends; raising leaves it 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from mizzen.errors import AlreadyExists, Conflict, NotFound
-from mizzen.kinds.meta import Meta, Ref, Resource, format_time
-from mizzen.stores import rows
+from mizzen.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.stores import indexes, revisions, rows
 from mizzen.stores.reads import Present
 from mizzen.stores.store import Event, Guard
 
@@ -24,6 +24,8 @@ class Outcome:
 
     resource: Resource | None
     event: Event | None = None
+    recorded: bool = False
+    """History has an entry of it."""
 
 
 class Ledger:
@@ -35,22 +37,25 @@ class Ledger:
         self._new_id = new_id
 
     def create(self, new: Resource, by: str, guard: Guard | None) -> Outcome:
+        _check_kind(new.kind)
         if self._find(new.ref) is not None:
             raise AlreadyExists(f"{new.ref} already exists")
         self._ask(guard)
         now = self._clock()
         meta = replace(new.meta, uid=self._new_id(), generation=1, created=now, deleted=None)
         event = self._write("ADDED", None, replace(new, meta=meta))
-        self._record(event.resource, "created", by, now, before=None, after=event.resource.spec)
-        return Outcome(event.resource, event)
+        made = event.resource
+        revisions.record(self._connection, made, "created", by, now, before=None, after=made.spec)
+        return Outcome(made, event, recorded=True)
 
-    def update(self, new: Resource, by: str) -> Outcome:
+    def update(self, new: Resource, by: str, guard: Guard | None = None) -> Outcome:
         old = self._current(new)
         respecified = not rows.same(old.spec, dict(new.spec), new)
         if not respecified and rows.same(_writable(old.meta), _writable(new.meta), new):
             return Outcome(old)
         if old.deleting and not set(new.meta.finalizers) <= set(old.meta.finalizers):
             raise Conflict(f"{old.ref} is being deleted: finalizers can only be taken off")
+        self._ask(guard)
         meta = replace(
             old.meta,
             generation=old.meta.generation + respecified,
@@ -61,9 +66,10 @@ class Ledger:
         )
         released = old.deleting and not meta.finalizers
         event = self._write("DELETED" if released else "MODIFIED", old, replace(old, meta=meta, spec=new.spec))
+        now = event.resource
         if respecified:
-            self._record(event.resource, "updated", by, self._clock(), before=old.spec, after=event.resource.spec)
-        return Outcome(event.resource, event)
+            revisions.record(self._connection, now, "updated", by, self._clock(), before=old.spec, after=now.spec)
+        return Outcome(now, event, recorded=respecified)
 
     def update_status(self, new: Resource, by: str, decision: str | None, guard: Guard | None) -> Outcome:
         old = self._current(new)
@@ -71,9 +77,10 @@ class Ledger:
             return Outcome(old)
         self._ask(guard)
         event = self._write("MODIFIED", old, replace(old, status=new.status))
+        now = event.resource
         if decision is not None:
-            self._record(event.resource, decision, by, self._clock(), before=old.status, after=event.resource.status)
-        return Outcome(event.resource, event)
+            revisions.record(self._connection, now, decision, by, self._clock(), before=old.status, after=now.status)
+        return Outcome(now, event, recorded=decision is not None)
 
     def delete(self, ref: Ref, by: str, uid: str | None, guard: Guard | None) -> Outcome:
         old = self._found(ref)
@@ -87,8 +94,8 @@ class Ledger:
             event = self._write("MODIFIED", old, replace(old, meta=replace(old.meta, deleted=now)))
         else:
             event = self._write("DELETED", old, old)
-        self._record(event.resource, "deleted", by, now, before=old.spec, after=None)
-        return Outcome(event.resource if old.meta.finalizers else None, event)
+        revisions.record(self._connection, event.resource, "deleted", by, now, before=old.spec, after=None)
+        return Outcome(event.resource if old.meta.finalizers else None, event, recorded=True)
 
     def compact(self, keep: int) -> int:
         """Drop all but the newest `keep` events. Returns the horizon."""
@@ -113,6 +120,7 @@ class Ledger:
         return old
 
     def _found(self, ref: Ref) -> Resource:
+        _check_kind(ref.kind)
         found = self._find(ref)
         if found is None:
             raise NotFound(f"{ref} does not exist")
@@ -122,7 +130,7 @@ class Ledger:
         return rows.find(self._connection, ref)
 
     def _write(self, type_: Literal["ADDED", "MODIFIED", "DELETED"], old: Resource | None, new: Resource) -> Event:
-        """Give `new` the next resource version and keep it (or remove it), with its event and its owners."""
+        """Give `new` the next resource version and keep it (or remove it), with its event and what it is found by."""
         [(rv,)] = self._connection.execute("UPDATE state SET rv = rv + 1 RETURNING rv").fetchall()
         new = replace(new, meta=replace(new.meta, resource_version=str(rv)))
         key = (new.kind, new.meta.namespace, new.meta.name)
@@ -138,45 +146,19 @@ class Ledger:
                 (*key, new.meta.uid, rv, new.meta.generation, new.deleting, body),
             )
         self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", (rv, *key, type_, body))
-        self._own(
-            key,
-            before={owner.uid for owner in old.meta.owners} if old else set(),
-            after=set() if type_ == "DELETED" else {owner.uid for owner in new.meta.owners},
-        )
+        before = indexes.NOTHING if old is None else indexes.entries(old)
+        after = indexes.NOTHING if type_ == "DELETED" else indexes.entries(new)
+        indexes.move(self._connection, key, before, after)
         # Read back rather than handed on: what the caller gave stays the caller's, to change as they like.
         return Event(type_, rows.decode(body))
 
-    def _own(self, key: tuple[str, str, str], *, before: set[str], after: set[str]) -> None:
-        for uid in before - after:
-            self._connection.execute(
-                "DELETE FROM owners WHERE owner = ? AND kind = ? AND namespace = ? AND name = ?", (uid, *key)
-            )
-        for uid in after - before:
-            self._connection.execute("INSERT INTO owners VALUES (?, ?, ?, ?)", (uid, *key))
 
-    def _record(
-        self,
-        resource: Resource,
-        action: str,
-        by: str,
-        time: datetime,
-        *,
-        before: Mapping[str, Any] | None,
-        after: Mapping[str, Any] | None,
-    ) -> None:
-        """Write history. Numbers go on when a name is used again: they are taken from history, not from the object."""
-        meta = resource.meta
-        key = (resource.kind, meta.namespace, meta.name)
-        self._connection.execute(
-            "INSERT INTO revisions (kind, namespace, name, number, uid, rv, action, actor, time, before, after)"
-            " SELECT ?, ?, ?, coalesce(max(number), 0) + 1, ?, ?, ?, ?, ?, ?, ?"
-            " FROM revisions WHERE kind = ? AND namespace = ? AND name = ?",
-            (
-                *key, meta.uid, int(meta.resource_version), action, by, format_time(time),
-                None if before is None else rows.encode_data(before, resource),
-                None if after is None else rows.encode_data(after, resource), *key,
-            ),
-        )  # fmt: skip
+def _check_kind(kind: str) -> None:
+    if kind == revisions.KIND:
+        raise Forbidden(
+            "nobody writes a Revision: history records what is done to other objects",
+            hint="change the object itself; mizzen rollback writes an earlier state as a new one",
+        )
 
 
 def _writable(meta: Meta) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from mizzen.errors import Unavailable
 from mizzen.kinds.meta import Ref, Resource
-from mizzen.stores import reads, schema
-from mizzen.stores.store import Guard, Listing, Where
+from mizzen.stores import reads, revisions, schema
+from mizzen.stores.store import Guard, Listing, Revision, Where
 
 THREADS = 4
 
@@ -109,6 +109,9 @@ class Snapshot:
 
     async def check(self, guard: Guard) -> None:
         await self._read(lambda connection: guard(reads.Present(connection)))
+
+    async def last_change(self, model: Ref) -> Revision | None:
+        return await self._read(lambda connection: revisions.last_change(connection, model))
 
     def end(self, give_back: Callable[[sqlite3.Connection], None]) -> None:
         with self._in_use:

@@ -5,6 +5,7 @@ None of it ever appears in a resource, a watch or a listing of objects. Acknowle
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -137,11 +138,32 @@ class AuditQuery:
     allowed: bool | None = None
     since: datetime | None = None
     until: datetime | None = None
+    """The first moment that is too late."""
 
 
 class AuditLog(Protocol):
     async def record(self, entry: AuditEntry) -> None: ...
 
+    async def record_all(self, entries: Iterable[AuditEntry]) -> None:
+        """All of them or, when it fails, none."""
+        ...
+
     async def entries(self, query: AuditQuery, *, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
-        """Newest first; `before` is the number of the last entry of the page before."""
+        """Newest first; `before` is the number of the last entry of the page before. BadRequest when there is none."""
+        ...
+
+
+class AuditIntake(Protocol):
+    """For entries that come from files, each of them exactly once: how far a file was read is kept with the entries."""
+
+    async def taken(self) -> dict[str, int]:
+        """How far each file was read, by its name."""
+        ...
+
+    async def take(self, file: str, position: int, entries: Iterable[AuditEntry]) -> None:
+        """Record these and that the file was read up to there, both or neither."""
+        ...
+
+    async def forget(self, file: str) -> None:
+        """It is gone, and no other will have its name."""
         ...

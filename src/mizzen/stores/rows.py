@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from mizzen.errors import Fault, Invalid
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.meta import Ref, Resource, parse_time
 
 
 def encode(resource: Resource) -> bytes:
@@ -19,13 +20,15 @@ def encode(resource: Resource) -> bytes:
 
 
 def encode_data(data: object, of: Resource, *, sort_keys: bool = False) -> bytes:
-    # The standard library's encoder rather than msgspec's, which writes NaN as null and dates as text.
-    # Strict UTF-8: an escaped lone surrogate could be written but not read again.
     try:
-        text = json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
-        return text.encode()
+        return _json(data, sort_keys=sort_keys)
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid.of(str(of.ref), (Fault("", f"not plain JSON data: {error}"),)) from error
+
+
+def canonical(data: object) -> bytes:
+    """The same bytes for equal data, whatever the order of its keys. For what is kept already, so it is plain JSON."""
+    return _json(data, sort_keys=True)
 
 
 def decode(body: bytes) -> Resource:
@@ -34,6 +37,13 @@ def decode(body: bytes) -> Resource:
 
 def decode_data(body: bytes | None) -> Mapping[str, Any] | None:
     return None if body is None else msgspec.json.decode(body)
+
+
+def moment(text: str) -> datetime:
+    """A time that a row must have."""
+    time = parse_time(text)
+    assert time is not None
+    return time
 
 
 def same(old: object, new: object, of: Resource) -> bool:
@@ -48,3 +58,10 @@ def find(connection: sqlite3.Connection, ref: Ref) -> Resource | None:
         "SELECT body FROM objects WHERE kind = ? AND namespace = ? AND name = ?", (ref.kind, ref.namespace, ref.name)
     ).fetchall()
     return decode(found[0][0]) if found else None
+
+
+def _json(data: object, *, sort_keys: bool) -> bytes:
+    # The standard library's encoder rather than msgspec's, which writes NaN as null and dates as text.
+    # Strict UTF-8: an escaped lone surrogate could be written but not read again.
+    text = json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
+    return text.encode()

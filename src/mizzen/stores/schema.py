@@ -1,19 +1,22 @@
 """The tables of a SQLite store, and connections to them.
 
 Every resource version has exactly one row in `events` until it is compacted; `state` holds the counter, so no version
-is ever given twice, and the horizon: the highest version whose event is gone.
+is ever given twice, and the horizon: the highest version whose event is gone. A file of an older schema is brought up
+to this one when it is opened, in one transaction: it is never found half-way.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
 from mizzen.errors import Conflict, Unavailable
+from mizzen.stores import indexes
 
-SCHEMA = 1
+SCHEMA = 2
 
-_TABLES = (
+_FIRST = (
     "CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), rv INTEGER NOT NULL, horizon INTEGER NOT NULL)",
     "INSERT INTO state VALUES (1, 0, 0)",
     """CREATE TABLE objects (
@@ -30,17 +33,64 @@ _TABLES = (
         kind TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, number INTEGER NOT NULL, uid TEXT NOT NULL,
         rv INTEGER NOT NULL, action TEXT NOT NULL, actor TEXT NOT NULL, time TEXT NOT NULL, before BLOB, after BLOB,
         UNIQUE (kind, namespace, name, number))""",
-    f"PRAGMA user_version = {SCHEMA}",
 )
+
+_SECOND = (
+    # What the catalog said when the rows of `fields` and `revisions.model` were made; see indexes.refresh.
+    "ALTER TABLE state ADD COLUMN indexed TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX objects_by_name ON objects (kind, name, namespace)",
+    """CREATE TABLE labels (
+        kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+        PRIMARY KEY (kind, key, value, namespace, name)) WITHOUT ROWID""",
+    "CREATE INDEX labels_by_key ON labels (kind, key, namespace, name)",
+    """CREATE TABLE fields (
+        kind TEXT NOT NULL, path TEXT NOT NULL, value TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+        PRIMARY KEY (kind, path, value, namespace, name)) WITHOUT ROWID""",
+    "ALTER TABLE revisions ADD COLUMN model TEXT",
+    "CREATE INDEX revisions_by_rv ON revisions (rv)",
+    "CREATE INDEX revisions_in_order ON revisions (namespace, kind, name, number)",
+    "CREATE INDEX revisions_by_name ON revisions (name, namespace, kind, number)",
+    "CREATE INDEX revisions_by_model ON revisions (model, namespace, kind, name, number) WHERE model IS NOT NULL",
+    "CREATE INDEX revisions_of_family ON revisions (namespace, model, rv) WHERE model IS NOT NULL",
+    "CREATE TABLE principals (name TEXT PRIMARY KEY, created TEXT NOT NULL, created_by TEXT NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE tokens (
+        id TEXT PRIMARY KEY, principal TEXT NOT NULL, digest TEXT NOT NULL UNIQUE, created TEXT NOT NULL,
+        created_by TEXT NOT NULL, expires TEXT, revoked TEXT, note TEXT NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE secrets (
+        namespace TEXT NOT NULL, name TEXT NOT NULL, keys TEXT NOT NULL, sealed BLOB NOT NULL, updated TEXT NOT NULL,
+        updated_by TEXT NOT NULL, UNIQUE (namespace, name))""",
+    """CREATE TABLE audit (
+        number INTEGER PRIMARY KEY, time TEXT NOT NULL, actor TEXT NOT NULL, verb TEXT NOT NULL, kind TEXT NOT NULL,
+        namespace TEXT NOT NULL, name TEXT NOT NULL, allowed INTEGER NOT NULL, reason TEXT NOT NULL,
+        method TEXT NOT NULL, path TEXT NOT NULL, code INTEGER NOT NULL, source TEXT NOT NULL,
+        count INTEGER NOT NULL)""",
+    "CREATE INDEX audit_by_time ON audit (time)",
+    "CREATE INDEX audit_by_actor ON audit (actor, time)",
+    "CREATE INDEX audit_by_object ON audit (namespace, kind, name, time)",
+    "CREATE INDEX audit_refused ON audit (time) WHERE allowed = 0",
+    "CREATE TABLE audit_files (file TEXT PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'append only'); END",
+    "CREATE TRIGGER audit_is_not_removed BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'append only'); END",
+)
+
+_STEPS = (_FIRST, _SECOND)
+"""From each schema to the next: a new file takes all of them, so none is there for old files only."""
+
+assert len(_STEPS) == SCHEMA
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    """The one connection that writes; makes the tables of a new file. Conflict for a file that is not ours to write."""
+    """The one connection that writes; makes the tables of a new file. Conflict for a file that is not ours to write.
+
+    The file is for its owner's eyes only: it holds digests of tokens and sealed secrets.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = _connect(path)
     try:
         _set_durability(connection, path)
         _make_tables(connection, path)
+        _hide(path)
     except BaseException:
         connection.close()
         raise
@@ -82,9 +132,20 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
             [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
             if tables:
                 raise Conflict(f"{path} is a database of something else", hint="use another data dir")
-            for statement in _TABLES:
+        for step in _STEPS[found:]:
+            for statement in step:
                 connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        indexes.refresh(connection)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _hide(path: Path) -> None:
+    """Of a file that an older version made; SQLite gives a new log and its index the mode of the file itself."""
+    for suffix in ("", "-wal", "-shm"):
+        beside = path.with_name(path.name + suffix)
+        if beside.exists() and beside.stat().st_mode & 0o077:
+            beside.chmod(0o600)

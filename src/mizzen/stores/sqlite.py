@@ -1,5 +1,7 @@
 """The store of laptop and team server: one SQLite file, one writing thread, readers beside it.
 
+Identities, sealed secrets and the audit live in the same file and go through the same thread.
+
 Acknowledged means committed with `synchronous=FULL`: it survives kill -9 and power loss. A read that begins after an
 acknowledgement sees that write. A store belongs to the event loop it was opened in, a file to one
 store at a time.
@@ -17,11 +19,14 @@ from typing import Self
 
 from mizzen.errors import Unavailable
 from mizzen.kinds.meta import Ref, Resource
-from mizzen.stores import reads, schema
+from mizzen.stores import identities, reads, revisions, schema
+from mizzen.stores.audit import SqliteAudit
 from mizzen.stores.feed import Feed
-from mizzen.stores.ledger import Ledger
+from mizzen.stores.identities import SqliteIdentities
+from mizzen.stores.ledger import Ledger, Outcome
 from mizzen.stores.lock import Lock
 from mizzen.stores.readers import Readers, Snapshot
+from mizzen.stores.sealed import SqliteSecrets
 from mizzen.stores.store import Event, Guard, Listing, Revision, Where
 from mizzen.stores.writer import Writer
 
@@ -29,12 +34,26 @@ from mizzen.stores.writer import Writer
 class SqliteStore:
     """Keeps the promises of `Store`; `open` makes one."""
 
-    def __init__(self, lock: Lock, writer: Writer, readers: Readers, feed: Feed, point: sqlite3.Connection) -> None:
+    def __init__(
+        self,
+        *,
+        lock: Lock,
+        ledger: Ledger,
+        writer: Writer,
+        readers: Readers,
+        feed: Feed,
+        point: sqlite3.Connection,
+        identities: SqliteIdentities,
+    ) -> None:
         self._lock = lock
+        self._ledger = ledger
         self._writer = writer
         self._readers = readers
         self._feed = feed
         self._point = point
+        self.identities = identities
+        self.secrets = SqliteSecrets(writer, readers)
+        self.audit = SqliteAudit(writer, readers)
 
     @classmethod
     async def open(
@@ -58,6 +77,7 @@ class SqliteStore:
                 undo.callback(point.close)
                 head, horizon = reads.position(point)
                 newest = reads.newest(point)
+                known = identities.load(point)
             except (sqlite3.Error, OSError) as error:
                 raise Unavailable(f"cannot open {path}: {error}") from error
             undo.pop_all()
@@ -65,7 +85,10 @@ class SqliteStore:
         feed = Feed(readers, head=head, horizon=horizon, newest=newest)
         ledger = Ledger(connection, clock=clock, new_id=new_id)
         writer = Writer(connection, ledger, keep_events=keep_events, publish=feed.publish)
-        return cls(lock, writer, readers, feed, point)
+        return cls(
+            lock=lock, ledger=ledger, writer=writer, readers=readers, feed=feed, point=point,
+            identities=SqliteIdentities(writer, known),
+        )  # fmt: skip
 
     async def get(self, ref: Ref) -> Resource:
         # In the event loop itself: a look-up by key takes microseconds, a thread's turn ten times that.
@@ -78,28 +101,33 @@ class SqliteStore:
         return await self._readers.run(lambda connection: reads.listing(connection, kind, where, limit, after))
 
     async def create(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
-        return _given(await self._writer.write(lambda ledger: ledger.create(new, by, guard)))
+        return _given(await self._writer.write(lambda _: self._ledger.create(new, by, guard)))
 
-    async def update(self, new: Resource, by: str) -> Resource:
-        return _given(await self._writer.write(lambda ledger: ledger.update(new, by)))
+    async def update(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
+        return _given(await self._writer.write(lambda _: self._ledger.update(new, by, guard)))
 
     async def update_status(
         self, new: Resource, by: str, *, decision: str | None = None, guard: Guard | None = None
     ) -> Resource:
-        return _given(await self._writer.write(lambda ledger: ledger.update_status(new, by, decision, guard)))
+        return _given(await self._writer.write(lambda _: self._ledger.update_status(new, by, decision, guard)))
 
     async def delete(self, ref: Ref, by: str, *, uid: str | None = None, guard: Guard | None = None) -> Resource | None:
-        return await self._writer.write(lambda ledger: ledger.delete(ref, by, uid, guard))
+        return (await self._writer.write(lambda _: self._ledger.delete(ref, by, uid, guard))).resource
 
     def watch(self, kind: str | None, since: str) -> AsyncGenerator[Event, None]:
         """As `Store.watch`; ends when the store is closed. Close it, or cancel its reader, to end it earlier."""
         return self._feed.watch(kind, since)
 
     async def history(self, ref: Ref) -> tuple[Revision, ...]:
-        return await self._readers.run(lambda connection: reads.history(connection, ref))
+        return await self._readers.run(lambda connection: revisions.history(connection, ref))
 
-    async def histories(self, kind: str, namespace: str, prefix: str = "") -> tuple[Revision, ...]:
-        return await self._readers.run(lambda connection: reads.histories(connection, kind, namespace, prefix))
+    async def family_history(
+        self, model: Ref, *, limit: int | None = None, after: str | None = None
+    ) -> tuple[tuple[Revision, ...], str | None]:
+        return await self._readers.run(lambda connection: revisions.family_history(connection, model, limit, after))
+
+    def position(self, kind: str) -> str:
+        return self._feed.position(kind)
 
     def snapshot(self) -> contextlib.AbstractAsyncContextManager[Snapshot]:
         """`async with store.snapshot() as moment`: what is asked of `moment` agrees with each other."""
@@ -114,6 +142,6 @@ class SqliteStore:
         self._lock.release()
 
 
-def _given(resource: Resource | None) -> Resource:
-    assert resource is not None
-    return resource
+def _given(outcome: Outcome) -> Resource:
+    assert outcome.resource is not None
+    return outcome.resource

@@ -1,6 +1,8 @@
 """The Store protocol: what every home of resources promises.
 
-Objects of a virtual kind (`Revision`) are read like all others, and written by the store itself.
+Objects of a virtual kind (`Revision`) are read like all others, and written by the store itself: who tries is
+Forbidden. They are ordered by (namespace, kind, name, number) of what they tell of, a watch of them can begin at any
+version, and who watches all kinds is not told of them.
 
 One number orders everything: each accepted write gets the next `resourceVersion`, and a watch yields changes in that
 order. A write that changes nothing gets none. Acknowledged means durable.
@@ -94,6 +96,10 @@ class Reads(Protocol):
         """Ask what a guard thinks of this moment. The write it is given to asks it again."""
         ...
 
+    async def last_change(self, model: Ref) -> Revision | None:
+        """The newest entry of `Store.family_history`; None when there never was such a model."""
+        ...
+
 
 class Store(Protocol):
     async def get(self, ref: Ref) -> Resource:
@@ -105,8 +111,8 @@ class Store(Protocol):
     ) -> Listing:
         """One agreeing read, whose cost grows with what it returns and not with what else there is.
 
-        `after` is `Listing.next` of the page before; Expired when it is too old to go on from. BadRequest for a field
-        that is not indexed.
+        `after` is `Listing.next` of the page before, with an equal `where`; Expired when it is too old to go on
+        from. BadRequest for a field that is not indexed.
         """
         ...
 
@@ -118,7 +124,7 @@ class Store(Protocol):
         """Give it uid, generation 1, times and a resource version. AlreadyExists."""
         ...
 
-    async def update(self, new: Resource, by: str) -> Resource:
+    async def update(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
         """Write metadata and spec, never status. Generation moves only when the spec changed.
 
         Conflict unless `new.meta.resource_version` is the stored one (empty: no check). Taking the last finalizer off

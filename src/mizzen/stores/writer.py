@@ -13,11 +13,13 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from mizzen.errors import Unavailable
-from mizzen.kinds.meta import Resource
 from mizzen.stores.ledger import Ledger, Outcome
 from mizzen.stores.store import Event
+
+T = TypeVar("T")
 
 BATCH = 256
 """Most writes in one transaction: bounds how long the first of them waits for the last."""
@@ -25,8 +27,14 @@ BATCH = 256
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    work: Callable[[Ledger], Outcome]
-    reply: asyncio.Future[Resource | None]
+    work: Callable[[sqlite3.Connection], Any]
+    then: Callable[[Any], None] | None
+    reply: asyncio.Future[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    error: Exception
 
 
 class Writer:
@@ -38,9 +46,10 @@ class Writer:
         ledger: Ledger,
         *,
         keep_events: int,
-        publish: Callable[[Sequence[Event], int], None],
+        publish: Callable[[Sequence[Event], int, int], None],
     ) -> None:
-        """`publish(events, horizon)` is called in the event loop for each commit, before its writers are answered."""
+        """`publish(events, horizon, recorded)` is called in the event loop for each commit, before its writers are
+        answered; `recorded` is the version of the last change that history has an entry of, or 0."""
         self._connection = connection
         self._ledger = ledger
         self._keep_events = keep_events
@@ -51,12 +60,16 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="mizzen-writer", daemon=True)
         self._thread.start()
 
-    async def write(self, work: Callable[[Ledger], Outcome]) -> Resource | None:
-        """Done and durable when this returns. Cancelling the caller does not take the write back."""
+    async def write(self, work: Callable[[sqlite3.Connection], T], then: Callable[[T], None] | None = None) -> T:
+        """Done and durable when this returns. Cancelling the caller does not take the write back.
+
+        `work` runs in the writing thread; raising refuses it. `then` is called in the event loop with what it returned,
+        in the order of the writes and before anybody is answered: for what is kept in memory as well.
+        """
         if self._closed:
             raise Unavailable("the store is closed")
-        reply: asyncio.Future[Resource | None] = self._loop.create_future()
-        self._jobs.put(_Job(work, reply))
+        reply: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.put(_Job(work, then, reply))
         return await reply
 
     async def close(self) -> None:
@@ -85,7 +98,7 @@ class Writer:
             batch.append(job)
         return batch
 
-    def _commit(self, batch: list[_Job]) -> tuple[list[Outcome | Exception], int]:
+    def _commit(self, batch: list[_Job]) -> tuple[list[object], int]:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             results = [self._attempt(job) for job in batch]
@@ -96,32 +109,38 @@ class Writer:
             if self._connection.in_transaction:
                 with contextlib.suppress(sqlite3.Error):  # the next BEGIN will say so
                     self._connection.execute("ROLLBACK")
-            return [_failure(error) for _ in batch], 0
+            return [_Failed(_failure(error)) for _ in batch], 0
         return results, horizon
 
-    def _attempt(self, job: _Job) -> Outcome | Exception:
+    def _attempt(self, job: _Job) -> object:
         self._connection.execute("SAVEPOINT attempt")
         try:
-            result: Outcome | Exception = job.work(self._ledger)
+            result: object = job.work(self._connection)
         except Exception as error:
             if not self._connection.in_transaction:  # a full disk makes SQLite take the whole transaction back
                 raise
             self._connection.execute("ROLLBACK TO attempt")
-            result = _failure(error)
+            result = _Failed(_failure(error))
         self._connection.execute("RELEASE attempt")
         return result
 
-    def _deliver(self, batch: list[_Job], results: list[Outcome | Exception], horizon: int) -> None:
-        events = [result.event for result in results if isinstance(result, Outcome) and result.event]
+    def _deliver(self, batch: list[_Job], results: list[object], horizon: int) -> None:
+        outcomes = [result for result in results if isinstance(result, Outcome)]
+        events = [outcome.event for outcome in outcomes if outcome.event]
         if events:
-            self._publish(events, horizon)
-        for job, result in zip(batch, results, strict=True):
+            recorded = [int(one.event.resource.meta.resource_version) for one in outcomes if one.event and one.recorded]
+            self._publish(events, horizon, max(recorded, default=0))
+        done = [*zip(batch, results, strict=True)]
+        for job, result in done:
+            if job.then is not None and not isinstance(result, _Failed):
+                job.then(result)
+        for job, result in done:
             if job.reply.cancelled():
                 continue
-            if isinstance(result, Outcome):
-                job.reply.set_result(result.resource)
+            if isinstance(result, _Failed):
+                job.reply.set_exception(result.error)
             else:
-                job.reply.set_exception(result)
+                job.reply.set_result(result)
 
 
 def _failure(error: Exception) -> Exception:

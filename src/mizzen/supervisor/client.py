@@ -44,7 +44,7 @@ class Client:
         return await self._wire.call("info")
 
     async def apply(self, spec: ProcessSpec) -> ProcessView:
-        return ProcessView.from_json((await self._wire.call("apply", process=spec.to_json()))["process"])
+        return ProcessView.from_json((await self._wire.call("apply", process=spec.to_wire()))["process"])
 
     async def remove(self, key: str) -> ProcessView | None:
         """None: it is gone. Else it is being stopped."""

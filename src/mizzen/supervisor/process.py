@@ -26,6 +26,8 @@ CANNOT_START = 127
 LONG_RUN = 10.0
 """Seconds after which a run counts as a success and the back-off begins anew."""
 
+WITHOUT_SECRETS = "waits to be told its secrets again"
+
 _MESSAGE_LIMIT = 4096
 
 log = logging.getLogger(__name__)
@@ -106,8 +108,14 @@ class Process:
         return cls(around, Record(spec, view, run="", boot=boot))
 
     def start(self) -> None:
-        """Spawns it now. A spawn that fails is an exit with code 127."""
+        """Spawns it now. A spawn that fails is an exit with code 127.
+
+        Without its secrets, which a predecessor took into its grave, it waits until `become` brings them.
+        """
         self._cancel_timer()
+        if not self.spec.complete:
+            self._move(State.WAITING, pid=None, start="", message=WITHOUT_SECRETS)
+            return
         self.run = self._around.new_run()
         self.view = replace(self.view, state=State.WAITING, pid=None, start="")
         self._save()  # the intent, for a supervisor that dies between the spawn and the next record
@@ -138,7 +146,7 @@ class Process:
         if self.view.state is State.STOPPING:
             self._next, self._retired = spec, False
         elif spec.fingerprint == self.spec.fingerprint:
-            return
+            self._learn(spec)
         elif self.view.state is State.RUNNING:
             self._next = spec
             self._terminate(self.spec.grace)
@@ -157,6 +165,16 @@ class Process:
         self.retire()
         if self.view.state in (State.RUNNING, State.STOPPING):
             self._terminate(grace)
+
+    def _learn(self, spec: ProcessSpec) -> None:
+        """The secrets as they are now, for the next start; which is at once when nothing else was missing."""
+        if not spec.complete:
+            return
+        waited = not self.spec.complete and self.view.state is State.WAITING
+        self.spec = replace(self.spec, secrets=spec.secrets)
+        if waited:
+            self.view = replace(self.view, message="")
+            self.start()
 
     def _terminate(self, grace: float) -> None:
         self._cancel_timer()
@@ -238,6 +256,7 @@ def _spawn(spec: ProcessSpec, run: str, around: Surroundings) -> int:
     environment = {
         **around.environment,
         **spec.env,
+        **spec.secrets,
         "MIZZEN_DATA_DIR": str(around.home.data_dir),
         "MIZZEN_RUN_DIR": str(around.home.run),
         "MIZZEN_PROCESS_KEY": spec.key,

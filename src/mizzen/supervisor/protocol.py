@@ -7,7 +7,8 @@ one connection are answered in order.
     info                     -> {"pid", "start", "listeners": {name: {"host", "port"}}, "data_dir", "tether": TIE}
     apply {"process": SPEC}  -> {"process": VIEW}         idempotent; the same key with another fingerprint: the old
                                                           one is stopped, then the new one started; failed with the
-                                                          same fingerprint stays failed
+                                                          same fingerprint stays failed; secrets are taken in any case,
+                                                          and what waited for them is started
     remove {"key"}           -> {"process": VIEW | null}  null: it is gone; else it is being stopped
     list {"prefix": ""}      -> {"processes": [VIEW]}     those whose key starts so
     watch                    -> {"processes": [VIEW]}     all present ones; from now on this connection also gets
@@ -79,13 +80,32 @@ class ProcessSpec:
     """Inherits the listening sockets: MIZZEN_LISTENERS maps their names to descriptors."""
     rank: int = 1
     """When everything stops, lower ranks are stopped first."""
+    secret_names: tuple[str, ...] = ()
+    """Variables without which it is not started. Their values are in `secrets`, once somebody has said them."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Added to the environment like `env`, but known to the supervisor's memory and the process only: in no file, no
+    log and no fingerprint. A new value is used from the next start on."""
+
+    @property
+    def complete(self) -> bool:
+        """False after a supervisor was replaced, until whoever knows the secrets says them again."""
+        return set(self.secret_names) <= self.secrets.keys()
 
     @property
     def fingerprint(self) -> str:
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"grace": float(self.grace)}
+        """As it may be kept: without the values of secrets."""
+        written = asdict(self) | {"grace": float(self.grace)}
+        del written["secrets"]
+        if not self.secret_names:  # what runs without any keeps the fingerprint it was started with
+            del written["secret_names"]
+        return written
+
+    def to_wire(self) -> dict[str, Any]:
+        """As it is said to a supervisor, over a socket that is its owner's alone."""
+        return self.to_json() | {"secrets": dict(self.secrets)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -99,7 +119,14 @@ class ProcessSpec:
             raise ValueError("a process needs argv and log")
         if data.get("restart", "always") not in ("always", "never"):
             raise ValueError(f"restart is always or never, not {data['restart']!r}")
-        listed = {"argv": tuple(data["argv"]), "permanent_exit": tuple(data.get("permanent_exit", (EXIT_PERMANENT,)))}
+        secrets = data.get("secrets", {})
+        if not isinstance(secrets, dict) or not all(isinstance(value, str) for value in secrets.values()):
+            raise ValueError("secrets must be texts by name")
+        listed = {
+            "argv": tuple(data["argv"]),
+            "permanent_exit": tuple(data.get("permanent_exit", (EXIT_PERMANENT,))),
+            "secret_names": tuple(data.get("secret_names", ())),
+        }
         return cls(**{**data, **listed})
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import signal
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +13,8 @@ import pytest
 import yaml
 
 from mizzen.cli import output
-from mizzen.cli.main import main
 from mizzen.kinds.meta import Ref
-from tests.support.answers import Answers, answering
-from tests.unit.server import harness
-from tests.unit.server.harness import TOKEN, Harness
+from tests.unit.cli.command import Plane, commanding, failed, mizzen
 
 OUTPUTS = [
     {"name": "predict", "datatype": "INT64", "shape": [2], "data": [0, 2]},
@@ -30,59 +23,13 @@ OUTPUTS = [
 ANSWER = {"model_name": "iris", "model_version": "3", "id": "abc", "outputs": OUTPUTS}
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def mizzen(*words: str, cwd: Path, stdin: str = "", check: bool = False, **environ: str) -> Done:
-    """The command, in this process: starting Python anew for each of them would take most of the time."""
-    out, err = io.StringIO(), io.StringIO()
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("MIZZEN_")}
-    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(cwd):
-        patch.setattr(sys, "argv", ["mizzen", *words])
-        patch.setattr(sys, "stdin", io.StringIO(stdin))
-        for name in set(os.environ) - set(clean):
-            patch.delenv(name)
-        for name, value in environ.items():
-            patch.setenv(name, value)
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as end:
-            main()
-    done = Done(int(end.value.code or 0), out.getvalue(), err.getvalue())
-    assert not check or done.returncode == 0, done
-    return done
-
-
-@dataclass(frozen=True, slots=True)
-class Plane:
-    control: Harness
-    inference: Answers
-    folder: Path
-
-    def __call__(self, *words: str, stdin: str = "", check: bool = True) -> Done:
-        url = {"MIZZEN_URL": self.control.url, "MIZZEN_TOKEN": TOKEN}
-        return mizzen(*words, cwd=self.folder, stdin=stdin, check=check, **url)
-
-
 @pytest.fixture
-def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plane]:
-    with answering() as inference:
-        monkeypatch.setattr(harness, "INFERENCE", inference.url)
+def plane(tmp_path: Path) -> Iterator[Plane]:
+    with commanding(tmp_path) as plane:
+        inference = plane.inference
         inference.give["GET", "/v2/models/iris"] = (200, {"inputs": [{"name": "x", "datatype": "FP64", "shape": [-1]}]})
         inference.give["POST", "/v2/models/iris/infer"] = (200, ANSWER)
-        with harness.serving(tmp_path) as control:
-            yield Plane(control, inference, tmp_path)
-
-
-def failed(done: Done, says: str, hint: str = "") -> None:
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: ")
-    assert says in done.stderr
-    assert "Traceback" not in done.stderr
-    assert (f"hint: {hint}" if hint else "") in done.stderr
+        yield plane
 
 
 @pytest.mark.parametrize("words", [("get", "models"), ("status",), ("predict", "iris", "--data", "[1]")])
@@ -165,7 +112,7 @@ def test_deploy_explains_what_is_not_there(plane: Plane) -> None:
 
 
 def test_a_wrong_token_is_said_with_a_hint(plane: Plane) -> None:
-    done = mizzen("get", "models", cwd=plane.folder, MIZZEN_URL=plane.control.url, MIZZEN_TOKEN="wrong")
+    done = plane("get", "models", token="wrong", check=False)
     failed(done, "token", "send 'Authorization")
 
 

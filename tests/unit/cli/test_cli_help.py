@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 import typer.testing
+from typer.main import get_command
 
+from mizzen.cli import words
 from mizzen.cli.app import app
+from mizzen.kinds import catalog
+from tools.reference.cli import commands
 
-COMMANDS = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
+COMMANDS = [words.removeprefix("mizzen ") for words, _ in commands("mizzen", get_command(app))]
 HEAVY = {"pydantic", "numpy", "httpx2", "rich", "yaml", "asyncio", "sklearn"}
 
 
@@ -30,15 +34,32 @@ def test_help_imports_nothing_heavy() -> None:
 def test_the_commands_of_the_public_surface_are_there() -> None:
     assert set(COMMANDS) == {
         "up", "down", "status", "deploy", "serve", "undeploy", "promote", "predict", "get", "delete", "logs", "history",
+        "apply", "lint", "diff", "explain", "describe", "rollback", "permit", "whoami", "audit", "completion",
+        "model create", "model list", "model describe", "model delete", "version add", "version list",
+        "version describe", "version delete", "alias set", "alias delete", "user add", "user list", "user delete",
+        "token create", "token list", "token revoke", "secret set", "secret list", "secret delete",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_shows_an_example(command: str) -> None:
-    shown = typer.testing.CliRunner().invoke(app, [command, "--help"], prog_name="mizzen")
+    shown = typer.testing.CliRunner().invoke(app, [*command.split(), "--help"], prog_name="mizzen")
     assert shown.exit_code == 0
     assert "Example:" in shown.output
     assert f"      mizzen {command}" in shown.output.replace("    mizzen", "      mizzen")
+
+
+def test_every_command_that_tells_something_tells_it_as_data_too() -> None:
+    without = {
+        words
+        for words, command in commands("mizzen", get_command(app))
+        if not any("--output" in parameter.opts for parameter in command.params)
+    }
+    assert without == {"mizzen up", "mizzen logs", "mizzen completion"}
+
+
+def test_kinds_that_shells_are_offered_are_those_of_the_catalog() -> None:
+    assert list(words.KINDS) == [kind.singular for kind in catalog.KINDS]
 
 
 def test_it_runs_as_a_module_and_tells_its_version() -> None:
@@ -60,15 +81,32 @@ def test_it_runs_as_a_module_and_tells_its_version() -> None:
         (("status", "--data-dir", ""), "the name is empty"),
         (("deploy", "x", "--name", "x", "--timeout", "0"), "must be more than 0"),
         (("deploy", "x", "--name", "x", "--timeout", "nan"), "must be more than 0"),
+        (("get", "model/"), "lacks the name"),
+        (("get", "model/iris", "iris"), "write model iris or model/iris"),
+        (("describe", "model"), "which model? write model/NAME"),
+        (("diff", "iris:1"), "two versions"),
+        (("diff",), "-f FILE"),
+        (("history", "iris", "--at", "yesterday"), "is no time"),
+        (("rollback", "mlgraph/x", "--to", "one"), "number of a revision"),
+        (("version", "add", "iris"), "give one of PATH, --git REPO and --url URL"),
+        (("version", "add", "iris", "--url", "http://127.0.0.1/x"), "--sha256"),
+        (("model", "create", "iris", "--label", "team"), "is not KEY=VALUE"),
+        (("secret", "set", "db", "=x"), "no key before"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(words: tuple[str, ...], says: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "mizzen.cli.main", *words], env=os.environ | {"COLUMNS": "200"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
+    done = typer.testing.CliRunner().invoke(app, [*words], prog_name="mizzen", env={"COLUMNS": "200"})
+    assert done.exit_code == 2
     assert says in done.stderr
+    assert not done.stdout
+
+
+def test_wrong_usage_is_exit_code_2_of_the_process() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mizzen.cli.main", "frob"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "No such command 'frob'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -19,8 +19,9 @@ from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.errors import AlreadyExists, Conflict, NotFound
 from mizzen.graph.compile import compile_table
+from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import CHILDREN_FINALIZER, Ref, Resource
-from mizzen.kinds.model import ModelStatus, ModelVersionStatus
+from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionStatus
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.store import Store
@@ -46,7 +47,8 @@ class World:
         self.task: asyncio.Task[None] | None = None
 
     def new_loop(self) -> Loop[Store]:
-        controllers = (Models(), Versions(), Serving("http://x"), Workloads(self.engine))
+        known = Context()
+        controllers = (Models(known), Versions(known), Serving("http://x", known), Workloads(self.engine))
         return Loop[Store](self.store, controllers, now=lambda: NOW)
 
     async def restart(self) -> None:
@@ -90,6 +92,14 @@ def change(name: str, **spec: object) -> Step:
     return user(action)
 
 
+def point(**aliases: str) -> Step:
+    async def action(store: Store) -> None:
+        stored = await store.get(Ref("Model", "iris"))
+        await store.update(replace(stored, spec={**stored.spec, "aliases": aliases}), "ann")
+
+    return user(action)
+
+
 def delete(kind: str, name: str) -> Step:
     return user(lambda store: store.delete(Ref(kind, name), "ann"))
 
@@ -124,6 +134,9 @@ STEPS: st.SearchStrategy[Step] = st.one_of(
     st.builds(lambda number: create(version(number)), versions),
     st.builds(lambda track: create(model(track=track)), st.sampled_from(("manual", "latest"))),
     st.just(delete("Model", "iris")),
+    st.builds(lambda number: point(prod=number), versions),
+    st.just(point()),
+    st.builds(lambda target: create(model("lily", aliasOf=target)), st.sampled_from(("iris", "iris:1", "iris:2"))),
     st.builds(lambda name, number: change(name, targetVersion=number), names, versions),
     st.builds(lambda name, count: change(name, replicas=count), names, replicas),
     st.builds(lambda name: delete("InferenceModel", name), names),
@@ -223,9 +236,16 @@ def _check_consequences(world: World) -> None:
         assert servable is not None
         if any(owner.spec["targetVersion"] == item.spec["version"] for owner in answering):
             assert servable.true
+    answers = {str(owner.spec["targetVersion"]) for owner in answering}
     for item in world.all("Model"):
-        if answering:
-            assert ModelStatus.of(item).current is not None
+        spec, status = ModelSpec.of(item), ModelStatus.of(item)
+        assert status.observed_generation == item.meta.generation
+        if spec.alias_of is None and answering:
+            assert status.current is not None
+        assert status.aliases.keys() <= spec.aliases.keys()
+        assert {alias for alias, number in spec.aliases.items() if number in answers} <= status.aliases.keys()
+        for alias, number in status.aliases.items():
+            assert number == spec.aliases[alias] or spec.aliases[alias] not in answers
     table = compile_table(world.all("Model"), world.all("InferenceModel"), world.all("Workload"), 1)
     servers = {server.id: server for server in table.servers}
     for owner in answering:

@@ -2,15 +2,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
-from mizzen.controllers.serving import Serving, ServingFacts
-from mizzen.kinds.meta import Ref, Resource
-from mizzen.kinds.serving import InferenceModelStatus
+from mizzen.controllers.serving import Serving, ServingFacts, meant_version
+from mizzen.kinds.findings import Context, examine
+from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.kinds.workload import WorkloadSpec
 from mizzen.reconcile.controller import Decision
-from tests.unit.controllers.objects import NOW, inference_model, version, workload
+from tests.unit.controllers.objects import NOW, inference_model, model, replica, version, workload
 from tests.unit.reconcile import virtual
 from tests.unit.reconcile.memory import MemoryStore
 
@@ -23,8 +25,9 @@ def decide(
     children: Sequence[Resource] = (),
     *,
     serving: Resource | None = None,
+    nodes: tuple[Resource, ...] = (),
 ) -> Decision:
-    return Serving(URL).decide(ServingFacts(resource, target, serving, tuple(children)), NOW)
+    return Serving(URL, Context()).decide(ServingFacts(resource, target, serving, tuple(children), nodes), NOW)
 
 
 def status_of(decision: Decision) -> InferenceModelStatus:
@@ -162,7 +165,7 @@ def test_counts() -> None:
 )
 def test_the_workload(resource: Resource, target: Resource, flags: list[str]) -> None:
     [child] = decide(resource, target).children
-    assert WorkloadSpec.strict(child.spec) == ()
+    assert not examine(WorkloadSpec, child.spec, "spec", Context()).faults
     spec = WorkloadSpec.of(child)
     assert list(spec.command) == ["python", "-m", "mizzen.runtime", "--framework", *flags]
     assert [artifact.wire() for artifact in spec.artifacts] == target.spec["artifacts"]
@@ -175,7 +178,8 @@ def test_the_workload(resource: Resource, target: Resource, flags: list[str]) ->
         (inference_model("im", "2", serving="1"), None, "VersionNotFound", "no version 2; register it"),
         (inference_model("im", "2", serving="1"), version("2", deleting=True), "VersionNotFound", "register it"),
         (inference_model("im", "2", serving="1", replicas="many"), None, "InvalidSpec", "spec.replicas"),
-        (inference_model("im", "2", serving="1"), version("2", artifacts=[]), "InvalidSpec", "spec.artifacts"),
+        (inference_model("im", "2", serving="1"), version("2", artifacts=[]), "InvalidSpec", "0 files"),
+        (inference_model("im", "2", serving="1"), version("2", artifacts="all"), "InvalidSpec", "spec.artifacts"),
         (inference_model("im", "2", serving="1"), version("2", trusted=(True, True)), "InvalidSpec", "entrypoint"),
     ],
 )
@@ -197,7 +201,7 @@ def test_deletion_wants_nothing() -> None:
 
 def test_a_version_that_appears_wakes_those_that_wait_for_it() -> None:
     async def main() -> None:
-        store, serving = MemoryStore(), Serving(URL)
+        store, serving = MemoryStore(), Serving(URL, Context())
         waiting = await store.create(replace(inference_model("im", "v2"), status={}), "ann")
         facts = await serving.load(store, waiting.ref)
         assert facts is not None
@@ -214,5 +218,157 @@ def test_a_version_that_appears_wakes_those_that_wait_for_it() -> None:
 def test_a_workload_wakes_its_owner() -> None:
     child = workload("im.1")
     owned = replace(child, meta=replace(child.meta, owners=(inference_model("im").as_owner,)))
-    assert list(Serving(URL).keys(owned)) == [Ref("InferenceModel", "im")]
-    assert list(Serving(URL).keys(child)) == []
+    assert list(Serving(URL, Context()).keys(owned)) == [Ref("InferenceModel", "im")]
+    assert list(Serving(URL, Context()).keys(child)) == []
+
+
+def node(name: str, **spec: Any) -> Resource:
+    labels = spec.pop("labels", {})
+    return Resource("Node", Meta(name, labels=labels), spec)
+
+
+PI = node("pi", layer="edge", labels={"room": "7"})
+
+
+@pytest.mark.parametrize(
+    ("spec", "target", "nodes", "reason", "word"),
+    [
+        ({"image": "a/b:1"}, None, (), "ContainersUnsupported", "no container images"),
+        ({"deployToLayer": "edge"}, version("1"), (), "NodeNotFound", "there is no node in layer edge"),
+        ({"deployToLayer": "edge"}, version("1"), (node("box"),), "NodeNotFound", "no node in layer edge"),
+        ({"deployToLayer": "edge"}, version("1"), (PI,), "NodeNotReady", "'pi' takes no work"),
+        ({"nodeName": "box"}, version("1"), (), "NodeNotFound", "there is no node 'box'"),
+        ({"nodeName": "box"}, version("1"), (node("box"),), "NodeNotReady", "'box'"),
+        ({"nodeName": "pi"}, version("1"), (PI,), "PlacementConflict", "its layer is edge, not cloud"),
+        (
+            {"deployToLayer": "edge", "nodeName": "pi", "nodeSelector": {"room": "8"}}, version("1"), (PI,),
+            "PlacementConflict", "its label room is '7', not '8'",
+        ),
+        ({"nodeSelector": {"room": "7"}}, version("1"), (PI,), "NodeNotFound", "layer cloud with room=7"),
+        (
+            {"deployToLayer": "edge", "nodeSelector": {"kubernetes.io/hostname": "pi"}}, version("1"), (PI,),
+            "NodeNotReady", "'pi'",
+        ),
+        (
+            {"manifest": [{"version": "1", "downloadURL": "http://x/y.tgz", "sha256sum": "0" * 64}]}, None, (),
+            "ManifestNotFetched", "register the version",
+        ),
+        ({"checkpoint": "c1"}, version("1"), (), "CheckpointNotFound", "'c1'"),
+        (
+            {"frameworkType": "tensorflow"}, version("1"), (),
+            "UnsupportedFramework", "nothing here serves framework 'tensorflow'; served are sklearn, python",
+        ),
+        ({}, version("1", framework="onnx"), (), "UnsupportedFramework", "'onnx'"),
+        ({}, version("1", artifacts=[], image="a/b:1"), (), "ContainersUnsupported", "iris.1 is a container image"),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_here_is_accepted_and_says_why(
+    spec: dict[str, Any], target: Resource | None, nodes: tuple[Resource, ...], reason: str, word: str
+) -> None:
+    old = workload("im.0", "ready")
+    decision = decide(inference_model("im", "1", serving="0", **spec), target, (old,), nodes=nodes)
+    status = status_of(decision)
+    accepted, ready = status.condition("Accepted"), status.condition("Ready")
+    assert accepted is not None
+    assert ready is not None
+    assert accepted.true
+    assert (ready.status, ready.reason) == ("False", reason)
+    assert word in ready.message
+    assert decision.children == (old,), "whatever runs, runs on"
+    assert (status.serving_version, status.ready_replicas) == ("0", 1)
+
+
+def test_the_seed_waits_for_its_node() -> None:
+    spec = {
+        "modelName": "facialexpression", "deployToLayer": "edge", "frameworkType": "tensorflow", "image": "",
+        "nodeSelector": {"kubernetes.io/hostname": "precision-5820"}, "nodeName": "precision-5820",
+        "manifest": [
+            {"version": "3", "downloadURL": "http://h/3.tar.gz", "sha256sum": "d" * 64},
+            {"version": "4", "downloadURL": "http://h/4.tar.gz", "sha256sum": "1" * 64},
+        ],
+        "targetVersion": "4", "servingPort": 8501, "replicas": 1,
+    }  # fmt: skip
+    seed = Resource("InferenceModel", Meta("facialexpression"), spec)
+    decision = decide(seed)
+    assert decision.children == ()
+    told = [(item.type, item.status, item.reason) for item in status_of(decision).conditions]
+    assert told == [("Accepted", "True", "Accepted"), ("Ready", "False", "NodeNotFound")]
+
+
+def test_variables_of_the_environment_go_to_the_workload_and_secrets_as_references() -> None:
+    variables = [
+        {"name": "MODE", "value": "fast"},
+        {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}},
+    ]
+    [child] = decide(inference_model("im", env=variables), version("1")).children
+    assert child.spec["env"] == {"MODE": "fast"}
+    assert child.spec["secretEnv"] == {"TOKEN": {"name": "hub", "key": "token"}}
+    [plain] = decide(inference_model("im"), version("1")).children
+    assert not {"env", "secretEnv"} & plain.spec.keys(), "what runs must not be restarted by a field that says nothing"
+
+
+def test_a_replica_without_its_secret_tells_why() -> None:
+    waiting = replica(0, "waiting").model_copy(update={"reason": "SecretNotFound", "message": "TOKEN needs key 'x'"})
+    child = workload("im.1", "waiting")
+    child = replace(child, status={**child.status, "replicas": [waiting.wire()]})
+    ready = status_of(decide(inference_model("im"), version("1"), (child,))).condition("Ready")
+    assert ready is not None
+    assert (ready.reason, ready.message) == ("SecretNotFound", "TOKEN needs key 'x'")
+
+
+def pointing(target: str | None, **more: Any) -> Resource:
+    resource = inference_model("im", "1", **more)
+    spec = {name: value for name, value in resource.spec.items() if name != "targetVersion"}
+    return replace(resource, spec=spec if target is None else {**spec, "targetVersion": target})
+
+
+@pytest.mark.parametrize(
+    ("target", "told", "follow", "generation", "meant"),
+    [
+        ("1", None, False, 1, "1"),
+        ("prod", None, False, 1, "2"),
+        ("beta", None, False, 1, "beta"),
+        (None, None, False, 1, "3"),
+        ("prod", "1", False, 1, "1"),  # resolved when it was applied
+        ("prod", "1", False, 2, "2"),  # and again with another spec
+        ("prod", "1", True, 1, "2"),
+        (None, "1", True, 1, "3"),
+        (None, "1", False, 1, "1"),
+    ],
+)
+def test_which_version_is_meant(
+    target: str | None, told: str | None, follow: bool, generation: int, meant: str
+) -> None:
+    resource = pointing(target, followAlias=follow, generation=generation)
+    resource = replace(resource, status={"targetVersion": told, "observedGeneration": 1} if told else {})
+    owner = model(current="3", aliases={"prod": "2"})
+    assert meant_version(resource, InferenceModelSpec.of(resource), owner) == meant
+    if target is None and told is None:
+        assert meant_version(resource, InferenceModelSpec.of(resource), None) is None
+
+
+def test_what_is_meant_is_told_where_the_spec_does_not_say_it() -> None:
+    assert status_of(decide(pointing("prod"), version("2"))).target_version == "2"
+    assert status_of(decide(pointing("2"), version("2"))).target_version is None
+    refused = status_of(decide(pointing(None), None)).condition("Accepted")
+    assert refused is not None
+    assert (refused.reason, "no current version" in refused.message) == ("VersionNotFound", True)
+
+
+def test_an_alias_or_a_node_that_changes_wakes_those_that_name_it() -> None:
+    async def main() -> None:
+        store, serving = MemoryStore(), Serving(URL, Context())
+        aliased = await store.create(replace(pointing("prod"), status={}), "ann")
+        placed = await store.create(inference_model("placed", nodeName="pi"), "ann")
+        for resource in (aliased, placed):
+            assert await serving.load(store, resource.ref)
+        assert list(serving.keys(model())) == [aliased.ref]
+        assert list(serving.keys(PI)) == [placed.ref]
+        await store.create(model(aliases={"prod": "2"}), "ann")
+        await store.create(version("2"), "ann")
+        facts = await serving.load(store, aliased.ref)
+        assert facts is not None
+        assert facts.target is not None
+        assert list(serving.keys(version("2"))) == [aliased.ref]
+
+    virtual.run(main())

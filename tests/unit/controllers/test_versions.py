@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mizzen.controllers.versions import VersionFacts, Versions
+from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Condition, Ref, Resource
 from tests.unit.controllers.objects import NOW, inference_model, ready, version
 from tests.unit.reconcile import virtual
@@ -40,24 +41,34 @@ SWITCHED_AWAY = inference_model("e", "2", serving="1", ready=ready("False", "Loa
     ],
 )
 def test_servable(resource: Resource, serving: tuple[Resource, ...], status: str, reason: str) -> None:
-    decision = Versions().decide(VersionFacts(resource, serving), NOW)
+    decision = Versions(Context()).decide(VersionFacts(resource, serving), NOW)
     assert decision.status is not None
-    [servable] = decision.status.conditions
-    assert (servable.status, servable.reason) == (status, reason)
+    accepted, servable = decision.status.conditions
+    assert (accepted.type, accepted.status) == ("Accepted", "True")
+    assert (servable.type, servable.status, servable.reason) == ("Servable", status, reason)
 
 
 def test_the_message_is_the_one_of_the_failure() -> None:
-    decision = Versions().decide(VersionFacts(version("1"), (FAILED,)), NOW)
+    decision = Versions(Context()).decide(VersionFacts(version("1"), (FAILED,)), NOW)
     assert decision.status is not None
-    assert decision.status.conditions[0].message == "no module named x"
+    assert decision.status.conditions[1].message == "no module named x"
+
+
+def test_a_bad_stored_spec_is_told_and_loses_nothing() -> None:
+    broken = replace(known("True", "Served"), spec={**version("1").spec, "framework": 7})
+    decision = Versions(Context()).decide(VersionFacts(broken, ()), NOW)
+    assert decision.status is not None
+    accepted, servable = decision.status.conditions
+    assert (accepted.status, accepted.reason) == ("False", "InvalidSpec")
+    assert (servable.status, servable.message) == ("True", "before")
 
 
 def test_keys_are_the_version_asked_for_and_the_one_serving() -> None:
-    assert set(Versions().keys(inference_model(target="v2", serving="1"))) == {
+    assert set(Versions(Context()).keys(inference_model(target="v2", serving="1"))) == {
         Ref("ModelVersion", "iris.1"),
         Ref("ModelVersion", "iris.2"),
     }
-    assert list(Versions().keys(inference_model(replicas="many"))) == []
+    assert list(Versions(Context()).keys(inference_model(replicas="many"))) == []
 
 
 def test_load_finds_who_serves_it() -> None:
@@ -65,7 +76,7 @@ def test_load_finds_who_serves_it() -> None:
         store = MemoryStore()
         for resource in (version("1"), inference_model("a", "1"), inference_model("b", "2")):
             await store.create(resource, "ann")
-        return await Versions().load(store, Ref("ModelVersion", "iris.1"))
+        return await Versions(Context()).load(store, Ref("ModelVersion", "iris.1"))
 
     facts = virtual.run(main())
     assert facts is not None

@@ -14,6 +14,7 @@ from mizzen.controllers.table import TablePublisher
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.graph import plan
+from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Ref
 from mizzen.kinds.model import ModelStatus, ModelVersionStatus
 from mizzen.kinds.serving import InferenceModelStatus
@@ -28,7 +29,8 @@ SERVING, WORKLOAD = Ref("InferenceModel", "iris-1"), Ref("Workload", "iris-1.1")
 
 async def _story(store: SqliteStore, path: Path) -> None:
     engine = ScriptedEngine()
-    controllers = (Models(), Versions(), Serving("http://127.0.0.1:1"), Workloads(engine))
+    known = Context()
+    controllers = (Models(known), Versions(known), Serving("http://127.0.0.1:1", known), Workloads(engine))
     loop = Loop(store, controllers, now=lambda: NOW)
     async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(loop.run()), tasks.create_task(TablePublisher(store, path).run())]

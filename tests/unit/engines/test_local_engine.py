@@ -16,11 +16,12 @@ from mizzen.engines.local import logs
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.probe import Readiness
 from mizzen.engines.local.replicas import Place, process_of, split_key, status_of
+from mizzen.errors import MizzenError, NotFound
 from mizzen.kinds.meta import Meta, Resource
 from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.launch import launch
-from mizzen.supervisor.protocol import ProcessView, State
+from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 from tests.support.supervised import Supervised, supervised
 
 UID = "5e0f1a2b-3c4d-4e5f-8a6b-9c7d0a1b2c3d"
@@ -176,6 +177,84 @@ def test_a_replica_runs_with_what_the_workload_and_the_engine_say() -> None:
     assert split_key(process.key) == (UID, 7)
     assert process.log == f"/d/logs/{UID}.7.log"
     assert split_key("gateway-0") is None
+
+
+SHOWS = """
+import os
+print("right" if os.environ["TOKEN"][::-1] == "eert-a-ni-eulav-neddih" else "wrong", flush=True)
+"""
+HIDDEN = "hidden-value-in-a-tree"
+
+
+def test_a_secret_reaches_the_process_and_nothing_else(tmp_path: Path) -> None:
+    secrets: dict[tuple[str, str, str], str] = {}
+
+    async def reveal(namespace: str, name: str, key: str) -> str:
+        if (namespace, name, key) not in secrets:
+            raise NotFound(f"no secret {name}")
+        return secrets[namespace, name, key]
+
+    async def body(home: Home) -> None:
+        engine = LocalEngine(home, FileBlobs(home.data_dir / "blobs"), python=sys.executable, reveal=reveal)
+        given = replace(
+            WORKLOAD,
+            spec={
+                "purpose": "serve",
+                "command": ["python", "-c", SHOWS + HELLO],
+                "secretEnv": {"TOKEN": {"name": "hub", "key": "token"}},
+            },
+        )
+        try:
+            (replica,) = (await engine.apply(given)).replicas
+            assert (replica.state, replica.reason) == ("waiting", "SecretNotFound")
+            assert replica.message == "TOKEN needs key 'token' of secret 'hub', which is not there: mizzen secret set"
+            secrets["default", "hub", "token"] = HIDDEN
+            seen = await _observed(engine, lambda seen: seen.replicas[0].state == "ready", given)
+            assert HIDDEN not in repr(seen)
+            chunks = [chunk async for chunk in engine.logs(given)]
+            assert b"".join(chunks) == b"right\n"
+            secrets.clear()
+            assert (await engine.apply(given)).replicas == seen.replicas, "what runs, runs on"
+            os.kill(seen.replicas[0].pid or 0, signal.SIGKILL)
+            await _observed(engine, lambda now: now.replicas[0].restarts == 1, given)
+            await _observed(engine, lambda now: now.replicas[0].state == "ready", given)
+        finally:
+            await engine.close()
+        for folder in (home.data_dir, home.run):
+            assert not [path for path in folder.rglob("*") if path.is_file() and HIDDEN.encode() in path.read_bytes()]
+
+    with supervised(tmp_path / "d") as plane:
+        plane.start()
+        asyncio.run(body(plane.home))
+
+
+def test_other_references_make_another_process_and_other_values_do_not() -> None:
+    place = Place(Home(Path("/d"), Path("/d/run")), UID)
+
+    def process(key: str, value: str) -> ProcessSpec:
+        spec = {"purpose": "serve", "command": ["x"], "secretEnv": {"T": {"name": "hub", "key": key}}}
+        given = WorkloadSpec.of(Resource("Workload", Meta("x"), spec))
+        return process_of(given, place, 0, python="py", secrets={"T": value})
+
+    assert process("a", "1").fingerprint == process("a", "2").fingerprint != process("b", "1").fingerprint
+
+
+def test_a_secret_that_cannot_be_opened_is_told_without_a_value(tmp_path: Path) -> None:
+    async def reveal(namespace: str, name: str, key: str) -> str:
+        raise MizzenError("the key file is lost")
+
+    async def body() -> None:
+        home = Home.of(tmp_path)
+        engine = LocalEngine(home, FileBlobs(tmp_path / "blobs"), python=sys.executable, reveal=reveal)
+        spec = {"purpose": "serve", "command": ["x"], "secretEnv": {"T": {"name": "hub", "key": "k"}}}
+        try:
+            (replica,) = (await engine.apply(replace(WORKLOAD, spec=spec))).replicas
+            assert (replica.state, replica.reason) == ("waiting", "SecretUnreadable")
+            assert replica.message == "T cannot be had: the key file is lost"
+        finally:
+            await engine.close()
+
+    asyncio.run(body())
 
 
 def test_the_state_of_a_replica_is_that_of_its_process_and_what_it_says() -> None:

@@ -39,8 +39,8 @@ def start_gateway(folder: Path) -> Iterator[Callable[..., Gateway]]:
     """A gateway on the table in `folder`; all that one test starts share one listening socket."""
     with listening() as listener, ExitStack() as stack:
 
-        def start(limits: Limits = LIMITS) -> Gateway:
-            gateway = Gateway(listener, folder / "table.json", limits)
+        def start(limits: Limits = LIMITS, **more: Any) -> Gateway:
+            gateway = Gateway(listener, folder / "table.json", limits, **more)
             stack.callback(gateway.close)
             return gateway
 

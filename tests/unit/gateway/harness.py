@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import uvloop
 
-from mizzen.gateway.serve import Limits, serve
+from mizzen.gateway.serve import Guard, Limits, serve
 from mizzen.graph.plan import Plan, Route, Server, Table, encode
 from mizzen.protocol import frames, msgpack
 
@@ -205,16 +205,29 @@ class Gateway:
     listener: socket.socket
     table: Path
     limits: Limits = LIMITS
+    anonymous: bool = True
+    loopback: bool = True
+    wall: Callable[[], float] = time.time
     _thread: LoopThread = field(init=False)
     _stopping: asyncio.Event = field(init=False)
 
     def __post_init__(self) -> None:
         self._thread = LoopThread(uvloop.new_event_loop())
         self._stopping = asyncio.Event()
-        self.done = asyncio.run_coroutine_threadsafe(
-            serve(socket=self.listener.dup(), table=self.table, limits=self.limits, stopping=self._stopping),
-            self._thread.loop,
+        guard = Guard(
+            access=self.table.with_name("access.json"),
+            refusals=self.table.with_name("refusals"),
+            name="gateway-0",
+            loopback=self.loopback,
+            anonymous=self.anonymous,
         )
+        self.done = asyncio.run_coroutine_threadsafe(
+            serve(
+                socket=self.listener.dup(), table=self.table, guard=guard, limits=self.limits,
+                stopping=self._stopping, wall=self.wall,
+            ),
+            self._thread.loop,
+        )  # fmt: skip
 
     @property
     def port(self) -> int:

@@ -97,15 +97,17 @@ def process(runtime: Runtime, folder: Path) -> Iterator[tuple[subprocess.Popen[b
     """A gateway as a process of its own, with the listening socket inherited."""
     publish(folder / "table.json", table_of(runtime.address))
     program = (
-        "import socket, sys, uvloop; from pathlib import Path; from mizzen.gateway.serve import Limits, serve\n"
+        "import socket, sys, uvloop; from pathlib import Path; from mizzen.gateway.serve import Guard, Limits, serve\n"
+        "guard = Guard(Path('access.json'), Path('refusals'), 'gateway-0', loopback=True, anonymous=True)\n"
         "uvloop.run(serve(socket=socket.socket(fileno=int(sys.argv[1])), table=Path(sys.argv[2]),"
-        " limits=Limits(1 << 20, 256, 64 << 20, 10.0, 10.0)))\n"
+        " guard=guard, limits=Limits(1 << 20, 256, 64 << 20, 10.0, 10.0)))\n"
         "print('after', flush=True)"
     )
     with listening() as listener:
         number = listener.fileno()
         child = subprocess.Popen(
             [sys.executable, "-c", program, str(number), str(folder / "table.json")],
+            cwd=folder,
             pass_fds=(number,),
             stdout=subprocess.PIPE,
         )

@@ -5,13 +5,17 @@ from __future__ import annotations
 from mizzen.gateway.metrics import BOUNDS, Metrics
 
 
+def everything(_namespace: str, _name: str) -> bool:
+    return True
+
+
 def test_a_histogram_counts_up() -> None:
     metrics = Metrics()
     counters = metrics.counters("default", "m", "1")
     for seconds in (0.0001, BOUNDS[0], 0.3, 99.0):
         counters.in_flight += 1
         counters.ended(200, seconds)
-    text = metrics.render([]).decode()
+    text = metrics.render([], everything).decode()
     labels = 'namespace="default",model="m",version="1"'
     assert f'mizzen_request_seconds_bucket{{{labels},le="0.0005"}} 2\n' in text
     assert f'mizzen_request_seconds_bucket{{{labels},le="0.25"}} 2\n' in text
@@ -31,17 +35,17 @@ def test_counters_live_as_long_as_their_version_is_named() -> None:
     assert metrics.counters("a", "b", "3") is not gone
     busy.ended(200, 0.1)
     metrics.keep({("a", "b", "1")})
-    assert b'version="2"' not in metrics.render([])
+    assert b'version="2"' not in metrics.render([], everything)
 
 
 def test_label_values_are_escaped() -> None:
     metrics = Metrics()
     metrics.counters("default", 'a"b\\c\nd', "1").ended(200, 0.1)
-    assert 'model="a\\"b\\\\c\\nd"' in metrics.render([]).decode()
+    assert 'model="a\\"b\\\\c\\nd"' in metrics.render([], everything).decode()
 
 
 def test_every_family_is_declared_once() -> None:
-    lines = Metrics().render([]).decode().splitlines()
+    lines = Metrics().render([], everything).decode().splitlines()
     declared = [line.split()[2] for line in lines if line.startswith("# TYPE")]
     assert len(declared) == len(set(declared))
     assert all(len(line.split(maxsplit=3)) == 4 for line in lines if line.startswith("# HELP"))

@@ -12,7 +12,17 @@ import msgspec
 import pytest
 
 from mizzen.graph.plan import Plan, Route, Server, Table
-from tests.unit.gateway.harness import Gateway, Runtime, body_of, infer_request, publish, request, table_of, until
+from tests.unit.gateway.harness import (
+    Gateway,
+    Response,
+    Runtime,
+    body_of,
+    infer_request,
+    publish,
+    request,
+    table_of,
+    until,
+)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{"])
@@ -38,7 +48,7 @@ def test_a_bad_table_is_reported_once_and_changes_nothing(
     gateway: Gateway, folder: Path, runtime: Runtime, content: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = folder / "table.json"
-    with caplog.at_level(logging.WARNING, "mizzen.gateway.table"):
+    with caplog.at_level(logging.WARNING, "mizzen.gateway.watched"):
         if content is None:
             os.unlink(path)
         else:
@@ -107,6 +117,49 @@ def test_a_version_that_is_gone(gateway: Gateway, folder: Path, runtime: Runtime
             until(lambda: b'version="1"' not in gateway.ask("GET", "/metrics").body, "version 1 is counted no more")
         finally:
             other.close()
+
+
+def _aliased(table: Table, **aliases: str) -> Table:
+    return msgspec.structs.replace(table, routes=(msgspec.structs.replace(table.routes[0], aliases=aliases),))
+
+
+@pytest.mark.parametrize("query", ["", "?by=asgi"])
+def test_an_alias_answers_with_the_version_it_stands_for(
+    gateway: Gateway, folder: Path, runtime: Runtime, query: str
+) -> None:
+    def ask(alias: str) -> Response:
+        return gateway.ask("POST", f"/v2/models/m/versions/{alias}/infer{query}", body_of([1.0, 2.0]))
+
+    assert ask("prod").status == 404
+    publish(folder / "table.json", _aliased(table_of(runtime.address, serial=2), prod="1", gone="7"))
+    until(lambda: ask("prod").status == 200)
+    answer = ask("prod")
+    assert (answer.sums, answer.json["model_name"], answer.json["model_version"]) == ([3.0], "m", "1")
+    assert ask("gone").status == 503, "the alias is there, and nobody behind it"
+    assert "did you mean 'prod'?" in ask("prd").error
+    assert gateway.ask("GET", "/v2/models/m/versions/prod").json["versions"] == ["1"]
+    assert gateway.ask("GET", "/v2/models/m/versions/prod/ready").status == 200
+    publish(folder / "table.json", table_of(runtime.address, serial=3))
+    until(lambda: ask("prod").status == 404)
+
+
+def test_who_waits_for_an_alias_goes_where_it_goes(
+    gateway: Gateway, folder: Path, runtime: Runtime, start_runtime: Callable[..., Runtime]
+) -> None:
+    other = start_runtime("other")
+    publish(folder / "table.json", _aliased(table_of(runtime.address, serial=2), prod="1"))
+    until(lambda: gateway.ask("GET", "/v2/models/m/versions/prod/ready").status == 200)
+    runtime.held = True
+    by_alias = infer_request([2.0]).replace(b"/m/infer", b"/m/versions/prod/infer")
+    with gateway.client() as out, gateway.client() as waiting:
+        out.send(by_alias)
+        until(lambda: runtime.items == 1)
+        waiting.send(by_alias)
+        until(lambda: b'mizzen_queue_length{server="default/m",version="1"} 1' in gateway.ask("GET", "/metrics").body)
+        publish(folder / "table.json", _aliased(table_of(other.address, serial=3, version="2"), prod="2"))
+        assert waiting.answer().json["model_version"] == "2"
+        runtime.release()
+        assert out.answer().json["model_version"] == "1"
 
 
 @pytest.mark.parametrize("query", ["", "?by=asgi"])

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from mizzen.graph import plan
 from mizzen.graph.compile import compile_table
@@ -43,7 +44,7 @@ def test_a_served_version_answers_to_its_own_name_and_to_the_model() -> None:
         ),
         routes=(
             Route(namespace="default", name="iris", version="1", plan=mine, versions={"1": mine}),
-            Route(namespace="default", name="iris-1", version="1", plan=mine, versions={"1": mine}),
+            Route(namespace="default", name="iris-1", version="1", model="iris", plan=mine, versions={"1": mine}),
         ),
     )
 
@@ -162,6 +163,90 @@ def test_namespaces_do_not_mix() -> None:
     table = compiled(*served, *map(elsewhere, served), elsewhere(model(current="1")))
     assert route(table, "iris", "team").plan == Plan(servers=("team/a",))
     assert [server.id for server in table.servers] == ["default/a", "team/a"]
+
+
+def with_status(resource: Resource, **fields: object) -> Resource:
+    return replace(resource, status={**resource.status, **fields})
+
+
+SERVED = (
+    inference_model("a", "1", serving="1"), workload("a.1", "ready"),
+    inference_model("b", "2", serving="2"), workload("b.2", "ready"),
+)  # fmt: skip
+
+
+def test_an_alias_stands_for_the_version_that_answers_for_it() -> None:
+    wanted = {"prod": "2", "old": "9"}
+    iris = with_status(model(current="1", aliases=wanted), aliases={"prod": "1", "old": "9"})
+    found = route(compiled(iris, *SERVED), "iris")
+    assert found.aliases == {"old": "9", "prod": "1"}
+    assert set(found.versions) == {"1", "2"}
+
+
+def test_a_second_name_answers_like_the_first() -> None:
+    iris = with_status(model(current="2"), aliases={"prod": "1"})
+    lily = with_status(model("lily", aliasOf="iris"), aliasOf="iris")
+    fixed = with_status(model("fixed", aliasOf="iris:1"), aliasOf="iris:1")
+    table = compiled(iris, lily, fixed, *SERVED)
+    assert route(table, "lily") == structs.replace(route(table, "iris"), name="lily", model="iris")
+    mine = Plan(servers=("default/a",))
+    assert route(table, "fixed") == Route(
+        namespace="default", name="fixed", version="1", model="iris", plan=mine, versions={"1": mine}
+    )
+
+
+def test_a_second_name_keeps_to_what_answers_and_never_chains() -> None:
+    table = compiled(
+        model(current="1"),
+        with_status(model("moving", aliasOf="rose"), aliasOf="iris"),
+        model("new", aliasOf="iris"),
+        with_status(model("chain", aliasOf="moving"), aliasOf="moving"),
+        with_status(model("lost", aliasOf="gone"), aliasOf="gone"),
+        with_status(model("odd", aliasOf="iris"), aliasOf="No Reference"),
+        with_status(model("unserved", aliasOf="iris:7"), aliasOf="iris:7"),
+        *SERVED,
+    )
+    assert servers(table, "moving") == ("default/a",)
+    assert route(table, "unserved").plan == Plan(servers=())
+    assert not {"new", "chain", "lost", "odd"} & {entry.name for entry in table.routes}
+
+
+def reference_routes(models: list[Resource]) -> dict[str, str]:
+    """Slowly: the version each model's name stands for, looked up by hand."""
+    found = {}
+    for one in models:
+        status = one.status
+        text = str(status.get("aliasOf") or "")
+        name, _, fixed = text.partition(":")
+        [*first] = [other for other in models if other.meta.name == name and not other.deleting]
+        if one.deleting:
+            continue
+        if not text:
+            if status.get("current"):
+                found[one.meta.name] = status["current"]["version"]
+        elif first and not first[0].status.get("aliasOf"):
+            version = fixed or (first[0].status.get("current") or {}).get("version")
+            if version:
+                found[one.meta.name] = version
+    return found
+
+
+MODELS = st.builds(
+    lambda name, current, alias_of, deleting: with_status(
+        model(name, current=current, deleting=deleting), **({"aliasOf": alias_of} if alias_of else {})
+    ),
+    st.sampled_from(("m", "n", "o", "p")),
+    st.none() | st.sampled_from(("1", "2", "7")),
+    st.none() | st.sampled_from(("m", "n", "o", "m:1", "n:2", "o:7")),
+    st.booleans(),
+)
+
+
+@given(st.lists(MODELS, unique_by=lambda resource: resource.ref))
+def test_every_name_stands_for_the_version_a_slow_reference_finds(models: list[Resource]) -> None:
+    table = compiled(*models, *SERVED)
+    names = {entry.name: entry.version for entry in table.routes if entry.name not in ("a", "b")}
+    assert names == reference_routes(models)
 
 
 VERSIONS = st.sampled_from(("1", "2", "beta"))

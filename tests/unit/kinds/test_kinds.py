@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -9,8 +11,17 @@ from hypothesis import strategies as st
 
 from mizzen.errors import Fault, Invalid, NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Condition, Meta, OwnerReference, Resource, format_time, merge_conditions, parse_time
-from mizzen.kinds.model import ModelStatus, ModelVersionSpec, normal_version
+from mizzen.kinds.meta import (
+    Condition,
+    Meta,
+    OwnerReference,
+    Part,
+    Resource,
+    format_time,
+    merge_conditions,
+    parse_time,
+)
+from mizzen.kinds.model import ModelStatus, normal_version
 from mizzen.kinds.serving import InferenceModelSpec
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
@@ -57,9 +68,10 @@ def test_of_a_broken_status_the_rest_is_read() -> None:
 
 def test_every_fault_at_once_with_its_path() -> None:
     kind = catalog.find("inferencemodel")
-    faults = kind.faults("Not A Name", {"replicas": -1, "nonsense": 1, "batching": {"batchSize": "x"}})
-    assert {fault.path for fault in faults} == {
-        "metadata.name", "spec.modelName", "spec.targetVersion", "spec.replicas", "spec", "spec.batching.batchSize",
+    found = kind.examine("Not A Name", {"replicas": -1, "nonsense": 1, "batching": {"batchSize": "x"}})
+    assert {fault.path for fault in found.faults} == {
+        "metadata.name", "spec.modelName", "spec.deployToLayer", "spec.frameworkType", "spec.replicas", "spec",
+        "spec.batching.batchSize",
     }  # fmt: skip
 
 
@@ -68,8 +80,8 @@ def test_stored_specs_are_read_leniently_but_still_validated() -> None:
     future = Resource("InferenceModel", meta, {"modelName": "iris", "targetVersion": "v1", "fromTheFuture": True})
     assert InferenceModelSpec.of(future).target_version == "1"
     with pytest.raises(Invalid) as caught:
-        InferenceModelSpec.of(replace(future, spec={"modelName": "iris"}))
-    assert caught.value.faults == (Fault("spec.targetVersion", "required"),)
+        InferenceModelSpec.of(replace(future, spec={"targetVersion": "1"}))
+    assert caught.value.faults == (Fault("spec.modelName", "required"),)
 
 
 def test_version_objects_are_named_after_model_and_version() -> None:
@@ -79,8 +91,8 @@ def test_version_objects_are_named_after_model_and_version() -> None:
         "modelName": "iris", "version": "v3", "framework": "sklearn",
         "artifacts": [{"path": "model.joblib", "digest": digest, "size": 1}],
     }  # fmt: skip
-    assert kind.faults("iris.3", spec) == ()
-    (fault,) = kind.faults("iris-3", spec)
+    assert kind.examine("iris.3", spec).faults == ()
+    (fault,) = kind.examine("iris-3", spec).faults
     assert "iris.3" in fault.message
 
 
@@ -112,14 +124,42 @@ def _version_of(*paths: str) -> dict[str, object]:
     return {"modelName": "iris", "version": "1", "framework": "sklearn", "artifacts": artifacts}
 
 
+def _paths_of_faults(*paths: str) -> list[str]:
+    return [fault.path for fault in catalog.find("mv").examine("iris.1", _version_of(*paths)).faults]
+
+
 @pytest.mark.parametrize(
     "path", ["../../x", "a/../x", "/etc/x", ".", "./x", "a//x", "a/", "", "a\0b", "x" * 256, "a/" + "é" * 128, "\ud800"]
 )
 def test_a_file_of_a_version_stays_in_its_folder(path: str) -> None:
-    assert [fault.path for fault in ModelVersionSpec.strict(_version_of("fine", path))] == ["spec.artifacts[1].path"]
+    assert _paths_of_faults("fine", path) == ["spec.artifacts[1].path"]
 
 
 def test_files_of_a_version_stand_beside_each_other() -> None:
-    assert ModelVersionSpec.strict(_version_of("a/b", "a/c", "..d", "x" * 255)) == ()
+    assert _paths_of_faults("a/b", "a/c", "..d", "x" * 255) == []
     for paths in (("a", "a"), ("a", "a/b")):
-        assert [fault.path for fault in ModelVersionSpec.strict(_version_of(*paths))] == ["spec.artifacts"]
+        assert _paths_of_faults(*paths) == ["spec.artifacts"]
+
+
+DOCUMENTED = sorted({kind.spec for kind in catalog.KINDS} | {kind.status for kind in catalog.KINDS}, key=str)
+
+
+@pytest.mark.parametrize("part", DOCUMENTED, ids=lambda part: part.__name__)
+def test_every_field_says_what_it_is(part: type[Part]) -> None:
+    assert [field for field, text in _descriptions(part, part.__name__, ()) if not text] == []
+
+
+def _descriptions(part: type[Part], at: str, within: tuple[type[Part], ...]) -> Iterator[tuple[str, str]]:
+    if part in within:
+        return
+    for name, info in part.model_fields.items():
+        yield f"{at}.{name}", info.description or ""
+        for inner in _parts_in(info.annotation):
+            yield from _descriptions(inner, f"{at}.{name}", (*within, part))
+
+
+def _parts_in(annotation: Any) -> Iterator[type[Part]]:
+    if isinstance(annotation, type) and issubclass(annotation, Part):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _parts_in(argument)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from mizzen.errors import AlreadyExists, Conflict, Expired, NotFound
+from mizzen.kinds import catalog, selectors
 from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.stores.store import Event, Guard, Listing, Revision, Where
 
@@ -68,9 +69,13 @@ class MemoryStore:
         meta = replace(new.meta, uid=f"uid-{self._ids}", generation=1, created=TIME)
         return self._write("ADDED", replace(new, meta=meta, status={}))
 
-    async def update(self, new: Resource, by: str) -> Resource:
+    async def last_change(self, model: Ref) -> Revision | None:
+        return next((revision for revision in reversed(self.revisions) if revision.ref == model), None)
+
+    async def update(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
         await asyncio.sleep(0)
         old = self._unmoved(new)
+        self._ask(guard)
         generation = old.meta.generation + (_plain(old.spec) != _plain(new.spec))
         meta = replace(
             old.meta, labels=new.meta.labels, annotations=new.meta.annotations, finalizers=new.meta.finalizers
@@ -117,12 +122,13 @@ class MemoryStore:
     async def history(self, ref: Ref) -> tuple[Revision, ...]:
         return tuple(revision for revision in self.revisions if revision.ref == ref)
 
-    async def histories(self, kind: str, namespace: str, prefix: str = "") -> tuple[Revision, ...]:
-        return tuple(
-            revision
-            for revision in self.revisions
-            if (revision.ref.kind, revision.ref.namespace) == (kind, namespace) and revision.ref.name.startswith(prefix)
-        )
+    async def family_history(
+        self, model: Ref, *, limit: int | None = None, after: str | None = None
+    ) -> tuple[tuple[Revision, ...], str | None]:
+        raise NotImplementedError
+
+    def position(self, kind: str) -> str:
+        return str(self.version)
 
     async def close(self) -> None: ...
 
@@ -177,6 +183,8 @@ class _Present:
             if ref.kind == kind
             and where.namespace in (None, ref.namespace)
             and (where.owner is None or where.owner in {owner.uid for owner in item.meta.owners})
+            and all(catalog.field(item, path) == value for path, value in where.fields.items())
+            and selectors.holds(where.labels, item.meta.labels)
         )
 
 

@@ -27,7 +27,7 @@ def _clean_imports() -> Iterator[None]:
         del sys.modules[name]
 
 
-def load(folder: Path, code: str, entrypoint: str, batch: bool = False, trusted: bool = False) -> LoadedModel:
+def load(folder: Path, code: str, entrypoint: str, batch: bool = False, trusted: bool = True) -> LoadedModel:
     (folder / "user_model.py").write_text(dedent(code))
     return registry.load("python", entrypoint, folder, trusted=trusted, batch=batch)
 
@@ -87,6 +87,11 @@ def test_a_class_or_an_instance(tmp_path: Path, name: str) -> None:
     assert model.call(X, ())["predict"].tolist() == [3.0, 6.0]
     model.close()
     assert sys.modules["user_model"].Model.closed
+
+
+def test_code_only_when_trusted(tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match=r"'user_model:predict' is code, and is not marked as trusted"):
+        load(tmp_path, "raise AssertionError('it ran')", "user_model:predict", trusted=False)
 
 
 def test_a_cloudpickle_only_when_trusted(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def start(folder: Path) -> Iterator[Start]:
         yield start
 
 
-PYTHON = ("--framework", "python", "--entrypoint", "user_model:predict", "--batch")
+PYTHON = ("--framework", "python", "--trusted", "--entrypoint", "user_model:predict", "--batch")
 SKLEARN = ("--framework", "sklearn", "--trusted", "--entrypoint")
 
 

@@ -127,7 +127,7 @@ def test_a_model_that_cannot_be_served_leaves_only_its_version(
 def test_a_first_version_that_is_refused_leaves_no_model(control: Harness, inference: Answers) -> None:
     async def versions(plane: AsyncPlane) -> list[str]:
         for _ in range(2):
-            with pytest.raises(errors.Invalid):
+            with pytest.raises(errors.NotFound, match=r"none\.joblib"):
                 await plane.deploy("iris", control.folder / "none.joblib")
         return [item["metadata"]["name"] for item in (await plane.list("models"))["items"]]
 

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,10 +18,13 @@ import uvicorn
 from starlette.applications import Starlette
 
 from mizzen.blobs.files import FileBlobs
-from mizzen.kinds.meta import Condition, Ref, Resource, format_time
+from mizzen.kinds.meta import Condition, Meta, Ref, Resource, format_time
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.server.app import create_app
+from mizzen.server.oidc import Oidc
+from mizzen.stores.records import AuditEntry, AuditLog, AuditQuery
 from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.vault import Vault
 
 TOKEN = "a-token-for-tests-only"
 INFERENCE = "http://127.0.0.1:1"
@@ -52,6 +55,29 @@ class Harness:
         client = httpx2.Client(base_url=self.url, headers=headers, timeout=30, trust_env=False)
         self.clients.append(client)
         return client
+
+    def user(self, name: str) -> str:
+        """A token of a user who is made for it, if need be."""
+        with httpx2.Client(base_url=self.url, headers={"authorization": f"Bearer {TOKEN}"}, trust_env=False) as admin:
+            assert admin.post("/user", json={"name": name}).status_code in (201, 409)
+            answer = admin.post(f"/user/{name}/token")
+            assert answer.status_code == 201, answer.text
+            return str(answer.json()["token"])
+
+    def permit(
+        self, name: str, *verbs: str, subjects: Sequence[str], namespace: str = "default", **target: str
+    ) -> None:
+        """A RoleBinding, about the whole namespace when it names nothing else."""
+        spec = {"subjects": list(subjects), "verbs": list(verbs), "target": target or {"namespace": namespace}}
+        resource = Resource("RoleBinding", Meta(name, namespace), spec)
+        self.run(self.store.create(resource, "admin"))
+
+    def forbid(self, name: str, namespace: str = "default") -> None:
+        self.run(self.store.delete(Ref("RoleBinding", name, namespace), "admin"))
+
+    def audited(self, **query: Any) -> tuple[AuditEntry, ...]:
+        """Newest first."""
+        return self.run(self.store.audit.entries(AuditQuery(**query), limit=10_000))
 
     def file(self, name: str, content: str = "content") -> str:
         path = self.folder / name
@@ -93,9 +119,19 @@ async def fake_logs(workload: Resource, *, tail: int | None, follow: bool) -> As
 
 @contextmanager
 def serving(
-    folder: Path, *, loopback: bool = True, keep_events: int = 10_000, change: Callable[[Starlette], None] | None = None
+    folder: Path,
+    *,
+    loopback: bool = True,
+    anonymous: bool = True,
+    oidc: Oidc | None = None,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    audit: Callable[[AuditLog], AuditLog] = lambda log: log,
+    keep_events: int = 10_000,
+    change: Callable[[Starlette], None] | None = None,
 ) -> Iterator[Harness]:
-    listener = socket.create_server(("127.0.0.1", 0))
+    """`audit` may put something else in the place of the store's own audit."""
+    # Made anew from its number, as in a plane: only then asyncio knows that it is TCP, and sends at once.
+    listener = socket.socket(fileno=socket.create_server(("127.0.0.1", 0)).detach())
     started: list[Harness] = []
     ready = threading.Event()
     stop: list[uvicorn.Server] = []
@@ -110,12 +146,18 @@ def serving(
         app = create_app(
             store=store,
             blobs=FileBlobs(folder / "blobs"),
+            identities=store.identities,
+            secrets=store.secrets,
+            vault=Vault(store.secrets, folder / "secret-key"),
+            audit=audit(store.audit),
             admin_token=TOKEN,
             inference_url=INFERENCE,
             logs=fake_logs,
             ready=lambda: not started[0].not_ready,
             loopback=loopback,
-            now=lambda: datetime.now(UTC),
+            anonymous=anonymous,
+            oidc=oidc,
+            now=now,
         )
         if change is not None:
             change(app)

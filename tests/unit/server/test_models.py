@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.server import removal
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Guard
-from tests.unit.server.harness import HERE, INFERENCE, Harness
+from tests.unit.server.harness import HERE, INFERENCE, Harness, serving
 from tests.unit.server.test_admission import causes
 from tests.unit.server.test_resources import inference_model
 
@@ -62,10 +63,10 @@ def test_a_name_is_taken_once(admin: httpx2.Client) -> None:
 
 
 def test_faults_of_a_model_have_the_paths_of_the_body(admin: httpx2.Client) -> None:
-    sent = {"name": "No_Good", "framework": "sklern", "labels": {"a": 1}, "anotations": {}}
+    sent = {"name": "No_Good", "framework": "Sci Kit", "labels": {"a": 1}, "anotations": {}}
     found = causes(admin.post("/model", json=sent))
     assert set(found) == {"name", "framework", "labels.a", ""}
-    assert found[""] == "unknown field 'anotations', did you mean 'annotations'?"
+    assert found[""] == "unknown field 'anotations'; did you mean 'annotations'?"
     assert causes(admin.post("/model", json={})) == {"name": "required"}
 
 
@@ -86,6 +87,36 @@ def test_pages_of_models(admin: httpx2.Client) -> None:
     assert [item["name"] for item in first["items"] + rest["items"]] == ["a", "b", "c"]
     assert rest["metadata"]["continue"] == ""
     assert [item["name"] for item in admin.get("/model?labelSelector=which=b").json()["items"]] == ["b"]
+    some = admin.get("/model", params={"labelSelector": "which in (a, c), which"}).json()["items"]
+    assert [item["name"] for item in some] == ["a", "c"]
+    assert admin.get("/model", params={"labelSelector": "which in a"}).status_code == 400
+    assert admin.get("/model", params={"continue": "x"}).status_code == 400
+
+
+def test_a_page_that_is_asked_for_too_late_is_410(tmp_path: Path) -> None:
+    with serving(tmp_path, keep_events=5) as plane:
+        admin = plane.client()
+        for number in range(4):
+            admin.post("/model", json={"name": f"m{number}"})
+        token = admin.get("/model?limit=2").json()["metadata"]["continue"]
+        for number in range(20):
+            admin.post("/model", json={"name": f"n{number}"})
+        late = admin.get("/model", params={"limit": 2, "continue": token})
+        assert (late.status_code, late.json()["reason"]) == (410, "Expired")
+
+
+def test_who_may_read_one_model_lists_that_one(tmp_path: Path) -> None:
+    with serving(tmp_path, anonymous=False) as plane:
+        admin, ann = plane.client(), plane.client(plane.user("ann"))
+        for name in ("iris", "lily"):
+            admin.post("/model", json={"name": name})
+        assert ann.get("/model").status_code == 403
+        plane.permit("ann", "write", subjects=["ann"], model="iris")
+        assert [item["name"] for item in ann.get("/model").json()["items"]] == ["iris"]
+        assert ann.get("/model/lily").status_code == 403
+        assert ann.post("/model", json={"name": "rose"}).status_code == 403
+        assert admin.delete("/model/iris").status_code == 200
+        assert ann.post("/model", json={"name": "iris"}).status_code == 201
 
 
 def test_a_description_tells_versions_and_servers(plane: Harness, admin: httpx2.Client) -> None:
@@ -98,6 +129,44 @@ def test_a_description_tells_versions_and_servers(plane: Harness, admin: httpx2.
         ("iris-2", False, f"{INFERENCE}/v2/models/iris-2"),
     ]
     assert found["status"]["highestVersion"] == 2
+    assert (found["versionCount"], found["jobs"], found["monitor"], found["secondNames"]) == (2, [], None, [])
+
+
+def test_a_description_tells_jobs_monitor_aliases_and_second_names(plane: Harness, admin: httpx2.Client) -> None:
+    deploy(plane, admin)
+    admin.put("/model/iris/alias/prod", json={"version": 1})
+    for resource in (
+        Resource("TrainingJob", Meta("run"), {"modelName": "iris", "version": "v1"}),
+        Resource("TrainingJob", Meta("other"), {"modelName": "rose", "version": "1"}),
+        Resource("Monitor", Meta("board"), {"modelName": "iris", "tool": "tensorboard"}),
+        Resource("Model", Meta("lily"), {"aliasOf": "iris"}),
+        Resource("Model", Meta("fixed"), {"aliasOf": "iris:v1"}),
+        Resource("Rollout", Meta("slowly"), {"target": {"kind": "Model", "name": "iris"}}),
+    ):
+        plane.run(plane.store.create(resource, "ann"))
+    ended = plane.run(plane.store.create(Resource("TrainingJob", Meta("done"), {"modelName": "iris"}), "ann"))
+    status = {"conditions": [{"type": "Succeeded", "status": "True", "reason": "Done"}]}
+    plane.run(plane.store.update_status(replace(ended, status=status), "ann"))
+    found = admin.get("/model/iris").json()
+    assert [(job["id"], job["version"]) for job in found["jobs"]] == [("run", "1")]
+    assert (found["monitor"]["name"], found["monitor"]["tool"]) == ("board", "tensorboard")
+    assert (found["aliases"], found["secondNames"], found["rollouts"]) == ({"prod": "1"}, ["lily", "fixed"], ["slowly"])
+    assert admin.get("/model/lily").json()["aliasOf"] == "iris"
+    assert found["lastChanged"]["actor"] == "ann"
+
+
+def test_a_description_holds_the_newest_versions_only(plane: Harness, admin: httpx2.Client) -> None:
+    admin.post("/model", json={"name": "iris"})
+
+    async def register() -> None:
+        for number in range(1, 106):
+            spec = {"modelName": "iris", "version": str(number), "framework": "sklearn"}
+            await plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}"), spec), "ann")
+
+    plane.run(register())
+    found = admin.get("/model/iris").json()
+    assert found["versionCount"] == 105
+    assert [version["version"] for version in found["versions"]] == [str(number) for number in range(6, 106)]
 
 
 def test_promote_moves_current_and_keeps_the_one_before(plane: Harness, admin: httpx2.Client) -> None:
@@ -129,6 +198,50 @@ def test_only_what_answers_can_be_promoted(plane: Harness, admin: httpx2.Client)
 def test_a_promotion_that_cannot_be_read_is_422(plane: Harness, admin: httpx2.Client, body: dict[str, object]) -> None:
     admin.post("/model", json={"name": "iris"})
     assert "version" in causes(admin.post("/model/iris/current", json=body))
+
+
+def test_a_rollback_goes_to_the_version_that_was_current_before(plane: Harness, admin: httpx2.Client) -> None:
+    for content in ("one", "two", "three"):
+        deploy(plane, admin, content=content)
+    for version in (1, 3):
+        admin.post("/model/iris/current", json={"version": version})
+    back = admin.post("/model/iris/rollback", json={})
+    assert (back.status_code, back.json()["current"], back.json()["previous"]) == (200, "1", "3")
+    last = admin.get("/model/iris/history").json()["items"][-1]
+    assert (last["action"], last["actor"], last["object"]) == ("rolledback", "admin", "Model/iris")
+    assert (last["before"]["current"]["version"], last["after"]["current"]["version"]) == ("3", "1")
+    assert admin.post("/model/iris/rollback", json={"version": "v2"}).json()["current"] == "2"
+    assert admin.post("/model/iris/rollback").json()["current"] == "1", "without a body, too"
+
+
+def test_a_rollback_that_cannot_be_changes_nothing(plane: Harness, admin: httpx2.Client) -> None:
+    server = deploy(plane, admin)
+    deploy(plane, admin, content="two")
+    admin.post("/model/iris/current", json={"version": 1})
+    never = admin.post("/model/iris/rollback", json={})
+    assert (never.status_code, never.json()["details"]["hint"]) == (409, 'name one: {"version": "1"}')
+    admin.post("/model/iris/current", json={"version": 2})
+    before = admin.get("/model/iris/history").json()
+    assert admin.post("/model/iris/rollback", json={"version": 9}).status_code == 404
+    assert admin.post("/model/none/rollback", json={}).status_code == 404
+    assert "version" in causes(admin.post("/model/iris/rollback", json={"version": "latest"}))
+    assert causes(admin.post("/model/iris/rollback", json={"versoin": 1})).keys() >= {""}
+    admin.delete(f"/model/iris/serve/1/{server}")
+    dead = admin.post("/model/iris/rollback", json={})
+    assert (dead.status_code, "serve it first" in dead.json()["details"]["hint"]) == (409, True)
+    kept = [item for item in admin.get("/model/iris/history").json()["items"] if item["object"] == "Model/iris"]
+    assert kept == [item for item in before["items"] if item["object"] == "Model/iris"]
+    assert admin.get("/model/iris").json()["current"] == "2"
+
+
+def test_a_second_name_has_no_current_version_of_its_own(plane: Harness, admin: httpx2.Client) -> None:
+    deploy(plane, admin)
+    plane.run(plane.store.create(Resource("Model", Meta("lily"), {"aliasOf": "iris"}), "ann"))
+    for path, body in (("current", {"version": 1}), ("rollback", {}), ("rollback", {"version": 1})):
+        answer = admin.post(f"/model/lily/{path}", json=body)
+        assert (answer.status_code, answer.json()["details"]["hint"]) == (409, "ask for it at model 'iris'")
+    refused = admin.post("/model/lily/version", json={"path": plane.file("m.pkl")})
+    assert (refused.status_code, "second name" in refused.json()["message"]) == (409, True)
 
 
 def test_history_tells_who_did_what_in_order(plane: Harness, admin: httpx2.Client) -> None:

@@ -104,6 +104,54 @@ def test_a_version_that_went_meanwhile_is_not_made_current(plane: Harness, admin
         plane.run(promote())
 
 
+def test_an_alias_never_points_at_a_version_that_went(plane: Harness, admin: httpx2.Client, models: list[str]) -> None:
+    def point(client: httpx2.Client, name: str) -> httpx2.Response:
+        return client.put(f"/model/{name}/alias/prod", json={"version": 1})
+
+    for name in models:
+        deleted, pointed = both_at_once(plane, delete_version, point, name)
+        assert (deleted, pointed) in {(200, 422), (409, 200)}
+        left = admin.get(f"{HERE}/modelversions/{name}.1").status_code
+        assert (left, admin.get(f"/model/{name}").json()["aliases"]) in [(404, {}), (200, {"prod": "1"})]
+
+
+def test_an_alias_and_a_version_never_get_one_name(plane: Harness, admin: httpx2.Client, models: list[str]) -> None:
+    body = {"path": plane.file("n.pkl", "other")}
+
+    def register(client: httpx2.Client, name: str) -> httpx2.Response:
+        return client.post(f"/model/{name}/version/prod", json=body)
+
+    def point(client: httpx2.Client, name: str) -> httpx2.Response:
+        return client.put(f"/model/{name}/alias/prod", json={"version": 1})
+
+    for name in models:
+        assert both_at_once(plane, register, point, name) in {(201, 422), (409, 200)}
+
+
+def test_a_second_name_and_its_model_do_not_miss_each_other(
+    plane: Harness, admin: httpx2.Client, models: list[str]
+) -> None:
+    def second(client: httpx2.Client, name: str) -> httpx2.Response:
+        manifest = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "Model", "metadata": {"name": f"{name}-too"}}
+        return client.post(f"{HERE}/models", json=manifest | {"spec": {"aliasOf": f"{name}:1"}})
+
+    for name in models:
+        deleted, made = both_at_once(plane, delete_model, second, name)
+        # A name for what is gone is as good as one for what is yet to come; a name for what is going is refused.
+        assert (deleted, made) in {(200, 409), (409, 201), (200, 201)}
+        if (deleted, made) == (200, 201):
+            assert admin.get(f"/model/{name}").status_code == 404
+
+
+def test_two_who_write_aliases_at_once_both_get_theirs(plane: Harness, admin: httpx2.Client, models: list[str]) -> None:
+    def pointing(alias: str) -> Call:
+        return lambda client, name: client.put(f"/model/{name}/alias/{alias}", json={"version": 1})
+
+    for name in models:
+        assert both_at_once(plane, pointing("prod"), pointing("test"), name) == (200, 200)
+        assert admin.get(f"/model/{name}").json()["aliases"] == {"prod": "1", "test": "1"}
+
+
 def test_the_resource_api_adds_no_server_to_a_model_that_goes(plane: Harness, admin: httpx2.Client) -> None:
     deploy(plane, admin)
     assert admin.delete("/model/iris?cascade=true").status_code == 202

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from mizzen.blobs.files import FileBlobs
+from mizzen.kinds import catalog
 from mizzen.kinds.meta import Meta, OwnerReference, Ref, Resource
 from tests.unit.server.harness import HERE, ROOT, Harness
 
@@ -24,7 +25,9 @@ def model(name: str = "iris", **more: Any) -> dict[str, Any]:
 def inference_model(name: str = "iris-1", **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "mizzen.dev/v1alpha1", "kind": "InferenceModel", "metadata": {"name": name},
-        "spec": {"modelName": "iris", "targetVersion": "1", **spec},
+        "spec": {
+            "modelName": "iris", "targetVersion": "1", "deployToLayer": "cloud", "frameworkType": "sklearn", **spec,
+        },
     }  # fmt: skip
 
 
@@ -70,9 +73,11 @@ def test_create_read_list_replace_delete(admin: httpx2.Client) -> None:
     assert admin.put(f"{HERE}/models/iris", json=model()).status_code == 404
 
 
-def test_the_stored_spec_is_what_was_written(admin: httpx2.Client) -> None:
-    admin.post(f"{HERE}/inferencemodels", json=inference_model())
-    assert admin.get(f"{HERE}/inferencemodels/iris-1").json()["spec"] == {"modelName": "iris", "targetVersion": "1"}
+def test_the_stored_spec_is_what_was_written(plane: Harness, admin: httpx2.Client) -> None:
+    make_iris(plane, admin)
+    admin.post(f"{HERE}/inferencemodels", json=inference_model(cache=None, targetVersion="v1"))
+    stored = admin.get(f"{HERE}/inferencemodels/iris-1").json()
+    assert stored["spec"] == inference_model(cache=None, targetVersion="v1")["spec"]
 
 
 def test_a_duplicate_is_409(admin: httpx2.Client) -> None:
@@ -97,6 +102,7 @@ def test_sending_the_same_again_changes_nothing(admin: httpx2.Client) -> None:
 
 
 def test_finalizers_hold_an_object_and_cannot_be_written(plane: Harness, admin: httpx2.Client) -> None:
+    make_iris(plane, admin)
     stored = admin.post(f"{HERE}/inferencemodels", json=inference_model()).json()
     assert stored["metadata"]["finalizers"] == ["mizzen.dev/children"]
     stored["metadata"]["finalizers"] = []
@@ -165,8 +171,9 @@ def test_pages_and_selectors(admin: httpx2.Client) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["limit=0", "limit=-1", "limit=x", "limit=1&limit=2", "continue=junk", "labelSelector=a", "labelSelector=a!%3Db",
-     "labelSelector=a+in+(b)", "labelSelector=a=b,a=c", "watch=perhaps", "dryRun=All", "fieldSelector=metadata.name=x"],
+    ["limit=0", "limit=-1", "limit=x", "limit=1&limit=2", "continue=junk", "labelSelector=a+b", "labelSelector=a!!b",
+     "labelSelector=a+in+b", "labelSelector=!!a", "watch=perhaps", "dryRun=All", "fieldSelector=spec.framework=x",
+     "fieldSelector=metadata.name", "fieldSelector=metadata.name!=x", "fieldSelector=metadata.name=x,metadata.name=y"],
 )  # fmt: skip
 def test_a_query_that_cannot_be_meant_is_400(shared_admin: httpx2.Client, query: str) -> None:
     answer = shared_admin.get(f"{HERE}/models?{query}")
@@ -180,6 +187,7 @@ def test_a_query_parameter_nearly_right_is_told(shared_admin: httpx2.Client) -> 
 
 
 def test_logs_come_from_the_workloads_of_the_server(plane: Harness, admin: httpx2.Client) -> None:
+    make_iris(plane, admin)
     server = admin.post(f"{HERE}/inferencemodels", json=inference_model()).json()
     owner = OwnerReference("InferenceModel", "iris-1", server["metadata"]["uid"])
     plane.run(plane.store.create(Resource("Workload", Meta("iris-1-w", owners=(owner,))), "system"))
@@ -193,3 +201,76 @@ def test_logs_come_from_the_workloads_of_the_server(plane: Harness, admin: httpx
         assert [next(lines) for _ in range(3)][-1] == "iris-1-w line 2"
     assert admin.get(f"{HERE}/inferencemodels/none/log").status_code == 404
     assert admin.get(f"{HERE}/models/iris/log").status_code == 404
+
+
+def test_every_form_of_selector(admin: httpx2.Client) -> None:
+    for number in range(4):
+        labels = {"n": str(number)} | ({"even": ""} if number % 2 == 0 else {})
+        admin.post(f"{HERE}/models", json=model(f"m{number}", metadata={"labels": labels}))
+
+    def found(**params: str) -> list[str]:
+        return [item["metadata"]["name"] for item in admin.get(f"{HERE}/models", params=params).json()["items"]]
+
+    assert found(labelSelector="n in (1, 3)") == ["m1", "m3"]
+    assert found(labelSelector="even,n!=2") == ["m0"]
+    assert found(labelSelector="!even") == ["m1", "m3"]
+    assert found(labelSelector="n notin (0,1),even") == ["m2"]
+    assert found(fieldSelector="metadata.name=m2") == ["m2"]
+    assert found(fieldSelector="metadata.name=m2", labelSelector="!even") == []
+
+
+def test_a_dry_run_says_what_would_be_and_writes_nothing(admin: httpx2.Client) -> None:
+    tried = admin.post(f"{HERE}/models?dryRun=All", json=model())
+    assert (tried.status_code, tried.json()["metadata"]["name"]) == (201, "iris")
+    assert admin.get(f"{HERE}/models/iris").status_code == 404
+
+    stored = admin.post(f"{HERE}/models", json=model()).json()
+    assert admin.post(f"{HERE}/models?dryRun=All", json=model()).status_code == 409
+    tried = admin.put(f"{HERE}/models/iris?dryRun=All", json=model(spec={"framework": "python"}))
+    assert (tried.status_code, tried.json()["spec"]) == (200, {"framework": "python"})
+    assert admin.delete(f"{HERE}/models/iris?dryRun=All").status_code == 202
+    assert admin.get(f"{HERE}/models/iris").json() == stored
+    assert admin.put(f"{HERE}/models/iris?dryRun=Some", json=model()).status_code == 400
+
+
+def test_what_is_odd_comes_as_warnings(admin: httpx2.Client) -> None:
+    answer = admin.post(f"{HERE}/models", json=model(spec={"framework": "sklaern", "aliases": {"prod": "3"}}))
+    assert answer.status_code == 201, answer.text
+    told = answer.headers.get_list("warning")
+    assert all(text.startswith('299 - "spec.') and text.endswith('"') for text in told), told
+    assert any("did you mean 'sklearn'?" in text for text in told)
+    assert any("spec.aliases.prod: there is no version 3 yet" in text for text in told)
+
+
+def test_a_server_of_a_model_that_nobody_registered_is_refused_with_the_three_ways(admin: httpx2.Client) -> None:
+    answer = admin.post(f"{HERE}/inferencemodels", json=inference_model())
+    assert answer.status_code == 422
+    [cause] = answer.json()["details"]["causes"]
+    assert cause["field"] == "spec.modelName"
+    assert all(way in cause["message"] for way in ("mizzen version add", "spec.manifest", "spec.image"))
+
+
+def test_every_kind_can_be_listed_and_read(shared_admin: httpx2.Client) -> None:
+    for kind in catalog.KINDS:
+        listing = shared_admin.get(f"{HERE}/{kind.plural}")
+        assert (listing.status_code, listing.json()["kind"]) == (200, f"{kind.name}List"), listing.text
+        assert shared_admin.get(f"{HERE}/{kind.plural}/none").status_code == 404
+
+
+def test_history_can_be_read_as_objects(admin: httpx2.Client) -> None:
+    admin.post(f"{HERE}/models", json=model())
+    admin.put(f"{HERE}/models/iris", json=model(spec={"framework": "python"}))
+    found = admin.get(f"{HERE}/revisions", params={"fieldSelector": "spec.kind=Model,spec.name=iris"}).json()["items"]
+    assert [(item["metadata"]["name"], item["spec"]["action"], item["spec"]["actor"]) for item in found] == [
+        ("model.iris.1", "created", "admin"),
+        ("model.iris.2", "updated", "admin"),
+    ]
+    assert found[1]["spec"]["before"] == {}
+    assert found[1]["spec"]["after"] == {"framework": "python"}
+    assert admin.get(f"{HERE}/revisions/model.iris.2").json() == found[1]
+    for answer in (
+        admin.put(f"{HERE}/revisions/model.iris.2", json={}),
+        admin.delete(f"{HERE}/revisions/model.iris.2"),
+        admin.post(f"{HERE}/revisions", json={}),
+    ):
+        assert answer.status_code == 403

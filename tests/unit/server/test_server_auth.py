@@ -5,42 +5,84 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mizzen.errors import MizzenError
-from mizzen.server.auth import PUBLIC, AdminToken
+from mizzen.server.auth import PUBLIC
+from mizzen.server.tokens import AdminToken
 from tests.unit.server.harness import HERE, TOKEN, Harness, serving
 
-EXAMPLES = {
-    "namespace": "default",
-    "plural": "inferencemodels",
-    "name": "x",
-    "model": "m",
-    "version": "1",
-    "server": "s",
-}
+
+class Examples(dict[str, str]):
+    """What stands for the parameters of a path."""
+
+    def __missing__(self, name: str) -> str:
+        return {"namespace": "default", "plural": "inferencemodels", "version": "1"}.get(name, "x")
 
 
-def test_no_route_but_the_public_ones_answers_without_a_decision(tmp_path: Path) -> None:
-    # On a plane that others can reach, nobody may do anything without a token: so each route that decides says 401.
-    with serving(tmp_path, loopback=False) as plane:
-        client = plane.client(token=None)
-        answers = {
-            (method, route.path): client.request(method, route.path.format(**EXAMPLES)).status_code
-            for route in plane.app.routes
-            if isinstance(route, Route)
-            for method in route.methods or ()
-        }
-    public = {path for (_, path), code in answers.items() if code != 401}
-    assert len(answers) > 30
-    assert public == PUBLIC
+def every_call(plane: Harness) -> Iterator[tuple[str, str]]:
+    for route in plane.app.routes:
+        assert isinstance(route, Route), "mounted apps would need a walk of their own"
+        for method in sorted(route.methods or ()):
+            yield method, route.path_format.format_map(Examples())
+
+
+def refusals_of(plane: Harness) -> int:
+    return sum(entry.count for entry in plane.audited(allowed=False))
+
+
+@pytest.mark.parametrize(("loopback", "anonymous"), [(False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("who", ["nobody", "a user without rights"])
+def test_no_route_but_the_public_ones_answers_without_a_decision(
+    tmp_path: Path, loopback: bool, anonymous: bool, who: str
+) -> None:
+    with serving(tmp_path, loopback=loopback, anonymous=anonymous, change=note_decisions) as plane:
+        client = plane.client(token=None if who == "nobody" else plane.user("ann"))
+        calls = list(every_call(plane))
+        assert len(calls) > 30
+        for method, path in calls:
+            before = refusals_of(plane)
+            answer = client.request(method, path)
+            decided = answer.headers.get("decided", "")
+            if answer.status_code < 400:
+                assert decided == "allowed" or path in PUBLIC, (method, path)
+            if answer.status_code in (401, 403):
+                assert refusals_of(plane) == before + 1, (method, path)
+            if not (loopback and anonymous):
+                # Nobody has rights here: so each route refuses before it says anything else.
+                own = path == "/whoami" and who != "nobody"
+                expected = {401} if who == "nobody" else {403}
+                assert path in PUBLIC or own or {answer.status_code} == expected, (method, path, answer.text)
+
+
+def note_decisions(app: Starlette) -> None:
+    """Innermost, so that it sees what the route decided."""
+
+    class Noted:
+        def __init__(self, app: ASGIApp) -> None:
+            self.app = app
+
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            async def noting(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    good = [decision for decision in scope["state"]["decisions"] if decision.verdict.allowed]
+                    MutableHeaders(scope=message)["decided"] = "allowed" if good else "no"
+                await send(message)
+
+            await self.app(scope, receive, noting)
+
+    app.user_middleware.append(Middleware(Noted))
 
 
 def test_a_route_that_forgets_to_ask_answers_nobody(tmp_path: Path) -> None:

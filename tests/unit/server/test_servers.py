@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.kinds.meta import NAME, VERSION, Ref
+from mizzen.kinds.meta import NAME, VERSION, Meta, Ref, Resource
 from mizzen.server.servers import server_names
 from tests.unit.server.harness import HERE, INFERENCE, Harness
 from tests.unit.server.test_admission import causes
@@ -35,6 +35,7 @@ def test_serve_list_describe_end(plane: Harness, iris: httpx2.Client) -> None:
     stored = iris.get(f"{HERE}/inferencemodels/iris-1").json()
     assert stored["spec"] == {
         "modelName": "iris", "targetVersion": "1", "replicas": 2, "batching": {"batchSize": 8},
+        "deployToLayer": "cloud", "frameworkType": "sklearn",
     }  # fmt: skip
     assert stored["metadata"]["finalizers"] == ["mizzen.dev/children"]
 
@@ -84,11 +85,33 @@ def test_a_server_ended_can_be_waited_for(plane: Harness, iris: httpx2.Client) -
 
 
 def test_faults_of_a_server_have_the_paths_of_the_body(iris: httpx2.Client) -> None:
-    found = causes(iris.post("/model/iris/serve/1", json={"replicas": -1, "replcas": 2, "batching": {"batchSize": 0}}))
-    assert set(found) == {"replicas", "", "batching.batchSize"}
-    assert found[""] == "unknown field 'replcas', did you mean 'replicas'?"
+    found = causes(iris.post("/model/iris/serve/1", json={"timeoutMs": -1, "replcas": 2, "batching": {"batchSize": 0}}))
+    assert set(found) == {"timeoutMs", "", "batching.batchSize"}
+    assert found[""] == "unknown field 'replcas'; did you mean 'replicas'?"
     assert set(causes(iris.post("/model/iris/serve/1", json={"targetVersion": "2"}))) == {"targetVersion"}
     assert iris.get("/model/iris/serve/1").json()["items"] == []
+
+
+def test_a_server_says_where_it_runs_and_what_loads_it(plane: Harness, iris: httpx2.Client) -> None:
+    iris.post("/model/iris/serve/1", json={"deployToLayer": "edge", "frameworkType": "python"})
+    stored = iris.get(f"{HERE}/inferencemodels/iris-1").json()["spec"]
+    assert (stored["deployToLayer"], stored["frameworkType"]) == ("edge", "python")
+    found = causes(iris.post("/model/iris/serve/1", json={"deployToLayer": "egde"}))
+    assert "did you mean 'edge'?" in found["deployToLayer"]
+
+
+def test_what_is_odd_about_a_server_is_told(iris: httpx2.Client) -> None:
+    env = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}]
+    answer = iris.post("/model/iris/serve/1", json={"deployToLayer": "edge", "replicas": 2, "env": env})
+    assert answer.status_code == 201
+    told = " ".join(answer.headers.get_list("warning"))
+    assert "spec.replicas: on the edge one process runs, not 2" in told
+    assert "no secret 'hub'" in told
+
+
+def test_a_server_never_takes_the_name_of_a_graph(plane: Harness, iris: httpx2.Client) -> None:
+    plane.run(plane.store.create(Resource("MLGraph", Meta("iris-1"), {}), "ann"))
+    assert iris.post("/model/iris/serve/1").json()["id"] == "iris-1-2"
 
 
 def test_servers_of_what_is_not_there(plane: Harness, iris: httpx2.Client) -> None:
@@ -129,7 +152,7 @@ def test_a_name_answers_for_one_model_or_one_server(plane: Harness, iris: httpx2
         assert "'iris-1' is taken: InferenceModel/iris-1 serves version 1 of Model/iris" in answer.json()["message"]
     assert iris.get(f"{HERE}/models/iris-1").status_code == 404
 
-    spec = {"modelName": "iris", "targetVersion": "1"}
+    spec = {"modelName": "iris", "targetVersion": "1", "deployToLayer": "cloud", "frameworkType": "sklearn"}
     manifest |= {"kind": "InferenceModel", "metadata": {"name": "iris"}, "spec": spec}
     answer = iris.post(f"{HERE}/inferencemodels", json=manifest)
     assert (answer.status_code, answer.json()["reason"]) == (409, "AlreadyExists")

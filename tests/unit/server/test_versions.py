@@ -10,7 +10,7 @@ import pytest
 
 from mizzen.kinds.meta import Ref
 from tests.unit.server.harness import HERE, Harness
-from tests.unit.server.test_admission import causes
+from tests.unit.server.sending import causes
 from tests.unit.server.test_models import deploy
 from tests.unit.server.test_resources import CONTENT, model_version
 
@@ -34,7 +34,7 @@ def test_a_file_becomes_the_next_version(plane: Harness, iris: httpx2.Client) ->
     digest = artifact["digest"].removeprefix("sha256:")
     assert (plane.folder / "blobs" / "sha256" / digest[:2] / digest).read_text() == "abc"
 
-    assert iris.get("/model/iris/version/v1").json() == version
+    assert iris.get("/model/iris/version/v1").json() == {**version, "changed": {"code": False, "data": True}}
     assert iris.get("/model/iris/version").json()["items"] == [version]
     assert iris.post("/model/iris/version/auto", json={"path": plane.file("m.pkl")}).json()["version"] == "2"
 
@@ -71,8 +71,8 @@ def test_frameworks_and_entrypoints_are_recognised(
 @pytest.mark.parametrize(
     ("files", "body", "field", "message"),
     [
-        (["model.bin"], {}, "framework", "sklearn, python"),
-        (["a.pkl", "b.pkl"], {}, "framework", "sklearn, python"),
+        (["model.bin"], {}, "framework", "name it: sklearn, "),
+        (["a.pkl", "b.pkl"], {}, "framework", "name it: sklearn, "),
         (["a.pkl", "b.pkl"], {"framework": "sklearn"}, "entrypoint", "several files"),
         (["a.pkl"], {"entrypoint": "b.pkl"}, "entrypoint", "did you mean 'a.pkl'?"),
         (["model.py"], {}, "entrypoint", "module:object"),
@@ -91,11 +91,17 @@ def test_what_cannot_be_told_from_the_files_must_be_said(
 
 
 def test_faults_of_a_version_come_at_once(iris: httpx2.Client) -> None:
-    body = {"path": "relative", "framework": "sklaern", "entrypoint": 7, "pth": ""}
+    body = {"path": "relative", "framework": [], "entrypoint": 7, "pth": ""}
     found = causes(iris.post("/model/iris/version", json=body))
     assert set(found) == {"path", "framework", "entrypoint", ""}
-    assert found["framework"] == "unknown framework 'sklaern', did you mean 'sklearn'?"
-    assert causes(iris.post("/model/iris/version", json={})) == {"path": "required"}
+    assert found[""] == "unknown field 'pth'; did you mean 'path'?"
+    assert causes(iris.post("/model/iris/version", json={}))["path"].startswith("required")
+
+
+def test_an_unknown_framework_is_odd_and_no_fault(plane: Harness, iris: httpx2.Client) -> None:
+    answer = iris.post("/model/iris/version", json={"path": plane.file("m.pkl"), "framework": "sklaern"})
+    assert answer.status_code == 201, answer.text
+    assert "did you mean 'sklearn'?" in answer.headers["warning"]
 
 
 def test_the_models_framework_is_the_default(plane: Harness, admin: httpx2.Client) -> None:

@@ -331,27 +331,3 @@ def test_a_full_disk_is_unavailable_and_leaves_nothing_half_done(tmp_path: Path)
     connection = sqlite3.connect(tmp_path / "mizzen.db")
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     connection.close()
-
-
-def test_owner_and_page_look_ups_scan_nothing(tmp_path: Path) -> None:
-    """The questions controllers ask all day are answered by an index, in its order, without sorting."""
-    from mizzen.stores import reads, schema
-    from mizzen.stores.store import Where
-
-    class Explained(sqlite3.Connection):
-        plans: list[str] = []  # noqa: RUF012 - one list for the test
-
-        def execute(self, sql: str, values: object = (), /) -> sqlite3.Cursor:
-            plan = super().execute(f"EXPLAIN QUERY PLAN {sql}", values)  # type: ignore[arg-type]
-            self.plans.extend(row[3] for row in plan.fetchall())
-            return super().execute(sql, values)  # type: ignore[arg-type]
-
-    schema.open_writer(tmp_path / "mizzen.db").close()
-    connection = sqlite3.connect(tmp_path / "mizzen.db", factory=Explained)
-    place = reads._Place(1, "Model", "default", "a")
-    for where in (Where(), Where(owner="u"), Where(namespace="n"), Where(namespace="n", owner="u")):
-        for start in (None, place):
-            reads._select(connection, "Model", where, start).fetchall()
-    assert connection.plans
-    assert all(plan.startswith("SEARCH") for plan in connection.plans), connection.plans
-    connection.close()

@@ -2,39 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import Field
 
-from mizzen.kinds.catalog import KINDS
-from mizzen.settings import Settings
+from mizzen.kinds.meta import Part
 from tools import gen
-from tools.reference import cli, kinds, markdown, settings
+from tools.reference import fields, kinds, markdown
 
 
-def test_every_setting_has_its_row() -> None:
-    page = settings.page()
-    for setting in fields(Settings):
-        assert f"| `{setting.name}` | `MIZZEN_{setting.name.upper()}` |" in page
-        assert setting.metadata["help"]
+class Inner(Part):
+    """One thing.
+
+    a ──> b
+      ──> c
+    """
+
+    size: int = Field(2, ge=1, lt=10_000, description="How much.")
 
 
-def test_every_field_of_every_kind_has_its_row() -> None:
-    page = kinds.page()
-    for kind in KINDS:
-        assert f"## {kind.name}\n" in page
-        for field in [*kind.spec.model_fields.values(), *kind.status.model_fields.values()]:
-            assert f"| `{field.alias}` |" in page
+class Outer(Part):
+    synonyms = {"cmd": "command"}  # noqa: RUF012
+
+    command: tuple[str, ...] = Field(description="What runs.")
+    inner: Inner | None = Field(None, description="More.")
+    again: tuple[Inner, ...] = Field((), description="Yet more.")
+    default: Inner = Field(Inner(size=3), description="With a Part as its default.")
 
 
-def test_every_command_is_shown_with_an_example() -> None:
-    page = cli.page()
-    for words in ("mizzen up", "mizzen deploy", "mizzen logs"):
-        assert f"## {words}\n" in page
-    for section in page.split("\n## ")[1:]:
-        assert "```sh\nmizzen " in section, section
+def test_fields_are_told_with_types_defaults_and_limits() -> None:
+    assert fields.table(Outer).splitlines()[2:] == [
+        "| `command` or `cmd` | list of string | required | What runs. |",
+        "| `inner` | [Inner](#inner) |  | More. |",
+        "| `again` | list of [Inner](#inner) | `[]` | Yet more. |",
+        '| `default` | [Inner](#inner) | `{"size": 3}` | With a Part as its default. |',
+    ]
+    assert fields.table(Inner).splitlines()[2:] == ["| `size` | integer | `2` | How much. (at least 1, below 10 000) |"]
+
+
+def test_every_part_is_found_once() -> None:
+    assert fields.parts(Outer) == [Outer, Inner]
+
+
+def test_drawings_stay_as_they_are() -> None:
+    assert fields.docstring(Inner) == "One thing.\n\n```\na ──> b\n  ──> c\n```"
 
 
 @pytest.mark.parametrize(
@@ -44,12 +57,24 @@ def test_every_command_is_shown_with_an_example() -> None:
         (int | None, "integer"),
         (tuple[float, ...], "list of number"),
         (dict[str, bool], "map of string to boolean"),
+        (list[Any], "list of anything"),
         (Annotated[str, "checked"], "string"),
         (Literal["a", "b"], '`"a"` or `"b"`'),
+        (Inner, "[Inner](#inner)"),
     ],
 )
 def test_types_are_said_in_words(annotation: object, text: str) -> None:
-    assert kinds.type_text(annotation) == text
+    assert fields.type_text(annotation) == text
+
+
+def test_a_type_without_words_is_noticed() -> None:
+    with pytest.raises(TypeError, match="no words for"):
+        fields.type_text(bytes)
+
+
+def test_a_kind_is_shown_in_the_shortest_of_its_own_examples() -> None:
+    page = kinds.pages()["docs/reference/kinds/mlgraph.md"]
+    assert "`examples/mlgraph/single-model.yaml`:\n\n```yaml\n" in page
 
 
 def test_cells_stay_on_their_line_and_in_their_column() -> None:
@@ -59,12 +84,25 @@ def test_cells_stay_on_their_line_and_in_their_column() -> None:
     ]
 
 
-def test_pages_are_written_once_and_stale_ones_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_written_once_and_stale_ones_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert gen.main(["--check"], tmp_path) == 1
     assert "docs/reference/settings.md" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
     assert gen.main([], tmp_path) == 0
     assert gen.main(["--check"], tmp_path) == 0
+    capsys.readouterr()
+    assert gen.main([], tmp_path) == 0
+    assert capsys.readouterr().out == "Generated files are current.\n"
     page = tmp_path / "docs/reference/kinds.md"
     page.write_text(page.read_text() + "by hand\n")
     assert gen.main(["--check"], tmp_path) == 1
+
+
+def test_what_is_no_longer_derived_is_removed(tmp_path: Path) -> None:
+    assert gen.main([], tmp_path) == 0
+    left = [tmp_path / "docs/reference/kinds/gone.md", tmp_path / "deploy/crds/gone.yaml"]
+    for path in left:
+        path.write_text("of a kind that is gone\n")
+    assert gen.main(["--check"], tmp_path) == 1
+    assert gen.main([], tmp_path) == 0
+    assert not any(path.exists() for path in left)

@@ -8,31 +8,41 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Container, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from typing import TypeAlias
 
 from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Capability, Observation
 from mizzen.engines.local import logs
-from mizzen.engines.local.replicas import Place, artifacts_digest, due, impossible, process_of, status_of, unseen
+from mizzen.engines.local.replicas import Obstacle, Place, artifacts_digest, due, held_up, process_of, status_of, unseen
 from mizzen.engines.local.sight import Sight
-from mizzen.errors import Invalid, NotFound, Unavailable
+from mizzen.errors import Invalid, MizzenError, NotFound, Unavailable
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec, WorkloadStatus
 from mizzen.supervisor.client import Client, Refused, SupervisorGone
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import ProcessView, State
 
+Reveal: TypeAlias = Callable[[str, str, str], Awaitable[str]]
+"""The value of a secret by namespace, name and key. NotFound."""
+
+
+async def _no_secrets(namespace: str, name: str, key: str) -> str:
+    raise NotFound(f"there is no secret '{name}' in namespace {namespace}")
+
 
 class LocalEngine:
     """An Engine. It begins to look with the first call, on the loop of that call."""
 
-    def __init__(self, home: Home, blobs: FileBlobs, *, python: str) -> None:
-        """`python` is the interpreter that the command word `python` stands for."""
+    def __init__(self, home: Home, blobs: FileBlobs, *, python: str, reveal: Reveal = _no_secrets) -> None:
+        """`python` is the interpreter that the command word `python` stands for. `reveal` is asked whenever a process
+        may have to be started; what it says goes to the supervisor and to that process, and nowhere else."""
         self._home = home
         self._blobs = blobs
         self._python = python
+        self._reveal = reveal
         self._sight = Sight(home, self._hint)
         self._looking: asyncio.Task[None] | None = None
         self._client: Client | None = None
@@ -49,23 +59,22 @@ class LocalEngine:
     async def apply(self, workload: Resource) -> Observation:
         place, spec = self._begin(workload), WorkloadSpec.of(workload)
         told = {replica.index: replica for replica in WorkloadStatus.of(workload).replicas}
-        why_not = ""
         async with self._turn(place):
-            try:
-                await self._lay_out(place, spec)
-            except (Invalid, NotFound) as error:  # what runs has its files already, and runs on
-                why_not = error.message
+            secrets, obstacle = await self._prepare(place, spec, workload.meta.namespace)
             try:
                 with suppress(SupervisorGone):  # what was seen last stands; a new one makes us look again
-                    await self._ask_for(place, spec, told, start=not why_not)
+                    await self._ask_for(place, spec, told, None if obstacle else secrets)
             except Refused as error:
                 raise Unavailable(f"the supervisor does not run {workload.ref}: {error}") from error
         wanted = range(spec.replicas)
         seen = {
             index: self._status(place, view, told, wanted) for index, view in self._sight.replicas(place.uid).items()
         }
-        for index in set(wanted) - seen.keys():
-            seen[index] = impossible(place, index, why_not) if why_not else unseen(place, index, told=told.get(index))
+        for index in wanted:
+            if obstacle is not None:
+                seen[index] = held_up(place, index, obstacle, seen=seen.get(index))
+            elif index not in seen:
+                seen[index] = unseen(place, index, told=told.get(index))
         return Observation(tuple(seen[index] for index in sorted(seen)))
 
     async def delete(self, workload: Resource) -> bool:
@@ -137,6 +146,25 @@ class LocalEngine:
         """One at a time for each workload: its folder is laid out and removed by whoever has the turn."""
         return self._turns.setdefault(place.uid, asyncio.Lock())
 
+    async def _prepare(
+        self, place: Place, spec: WorkloadSpec, namespace: str
+    ) -> tuple[Mapping[str, str], Obstacle | None]:
+        """Files and secrets. What runs has them already, and runs on whatever is missing now."""
+        try:
+            await self._lay_out(place, spec)
+        except (Invalid, NotFound) as error:
+            return {}, Obstacle("failed", error.message)
+        secrets = {}
+        for variable, ref in spec.secret_env.items():
+            try:
+                secrets[variable] = await self._reveal(namespace, ref.name, ref.key)
+            except NotFound:
+                why = f"{variable} needs key '{ref.key}' of secret '{ref.name}', which is not there: mizzen secret set"
+                return {}, Obstacle("waiting", why, "SecretNotFound")
+            except MizzenError as error:
+                return {}, Obstacle("waiting", f"{variable} cannot be had: {error.message}", "SecretUnreadable")
+        return secrets, None
+
     async def _lay_out(self, place: Place, spec: WorkloadSpec) -> None:
         digest = artifacts_digest(spec)
         if self._laid_out.get(place.uid) != digest:
@@ -144,11 +172,11 @@ class LocalEngine:
             self._laid_out[place.uid] = digest
 
     async def _ask_for(
-        self, place: Place, spec: WorkloadSpec, told: Mapping[int, ReplicaStatus], *, start: bool
+        self, place: Place, spec: WorkloadSpec, told: Mapping[int, ReplicaStatus], secrets: Mapping[str, str] | None
     ) -> None:
-        """Runs what the spec wants, as far as it is due, and nothing else of this workload."""
+        """Runs what the spec wants, as far as it is due, and nothing else of this workload. None: start nothing now."""
         indices = range(spec.replicas)
-        wanted = [process_of(spec, place, index, python=self._python) for index in indices]
+        wanted = [process_of(spec, place, index, python=self._python, secrets=secrets) for index in indices]
         keys = {process.key for process in wanted}
 
         def ready(view: ProcessView) -> bool:
@@ -157,7 +185,7 @@ class LocalEngine:
         async with self._supervisor() as client:
             before = await client.list(place.prefix)
             self._sight.see_only(place.uid, before)
-            for process in due(wanted, {view.key: view for view in before}, ready) if start else ():
+            for process in due(wanted, {view.key: view for view in before}, ready) if secrets is not None else ():
                 self._sight.see(await client.apply(process))
             for surplus in (view for view in before if view.key not in keys):
                 self._sight.see(await client.remove(surplus.key) or replace(surplus, state=State.GONE, pid=None))

@@ -25,6 +25,15 @@ _DEFAULTS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why no replica can be started now, or ever."""
+
+    state: ReplicaState
+    message: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """The names and files of one workload's replicas."""
 
@@ -83,7 +92,16 @@ def artifacts_digest(spec: WorkloadSpec) -> str:
     return hashlib.sha256(listing.encode()).hexdigest()[:16]
 
 
-def process_of(spec: WorkloadSpec, place: Place, index: int, *, python: str) -> ProcessSpec:
+def secrets_digest(spec: WorkloadSpec) -> str:
+    """Of the references, not of the values: a secret that changes restarts nothing."""
+    listing = "".join(f"{variable}\0{ref.name}\0{ref.key}\0" for variable, ref in sorted(spec.secret_env.items()))
+    return hashlib.sha256(listing.encode()).hexdigest()[:16]
+
+
+def process_of(
+    spec: WorkloadSpec, place: Place, index: int, *, python: str, secrets: Mapping[str, str] | None = None
+) -> ProcessSpec:
+    """`secrets` are the values of `spec.secret_env`, by the names of the variables."""
     program, *arguments = spec.command
     argv = (python, "-P", *arguments) if program == "python" else spec.command
     return ProcessSpec(
@@ -94,11 +112,14 @@ def process_of(spec: WorkloadSpec, place: Place, index: int, *, python: str) -> 
             **spec.env,
             "MIZZEN_SOCKET": str(place.socket(index)),
             "MIZZEN_ARTIFACTS": str(place.files),
-            # Not read by anybody: it makes a process with other files another process, which is started anew.
+            # Not read by anybody: they make a process with other files or other secrets another process, started anew.
             "MIZZEN_ARTIFACTS_DIGEST": artifacts_digest(spec),
+            **({"MIZZEN_SECRETS_DIGEST": secrets_digest(spec)} if spec.secret_env else {}),
             "MIZZEN_TERMINATION_LOG": str(place.termination_log(index)),
             "MIZZEN_DATA_DIR": str(place.home.data_dir),
         },
+        secret_names=tuple(sorted(spec.secret_env)),
+        secrets=secrets or {},
         cwd=str(place.work),
         log=str(place.log(index)),
         restart="always" if spec.restart == "Always" else "never",
@@ -134,11 +155,14 @@ def unseen(place: Place, index: int, *, told: ReplicaStatus | None) -> ReplicaSt
     )
 
 
-def impossible(place: Place, index: int, why: str) -> ReplicaStatus:
-    """A replica that cannot be started."""
-    return ReplicaStatus.model_validate(
-        {"index": index, "state": "failed", "address": place.address(index), "message": why}
-    )
+def held_up(place: Place, index: int, obstacle: Obstacle, *, seen: ReplicaStatus | None) -> ReplicaStatus:
+    """A replica that should exist and cannot be started. What runs without minding the obstacle is told as it is."""
+    if seen is None:
+        given = {"index": index, "state": obstacle.state, "address": place.address(index)}
+        seen = ReplicaStatus.model_validate(given)
+    elif seen.state != "waiting" or not obstacle.reason:
+        return seen
+    return seen.model_copy(update={"reason": obstacle.reason, "message": obstacle.message})
 
 
 def due(

@@ -61,9 +61,14 @@ def artifact(folder: Path, entrypoint: str) -> Path:
 def pickled(folder: Path, entrypoint: str, *, trusted: bool) -> Path:
     """As `artifact`, for a file whose loading runs code."""
     file = artifact(folder, entrypoint)
-    if not trusted:
-        raise LoadError(f"'{entrypoint}' is a pickle, which runs code when it is loaded, and is not marked as trusted")
+    demand_trust(f"'{entrypoint}' is a pickle, which runs code when it is loaded", trusted=trusted)
     return file
+
+
+def demand_trust(what: str, *, trusted: bool) -> None:
+    """LoadError for code that nobody who may vouch for it has brought: it would run as the plane's own user."""
+    if not trusted:
+        raise LoadError(f"{what}, and is not marked as trusted; somebody who may administer the model must add it")
 
 
 @contextmanager

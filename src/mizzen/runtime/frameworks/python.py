@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from mizzen.protocol.tensors import Array
-from mizzen.runtime.frameworks.model import LoadError, pickled, unpickling
+from mizzen.runtime.frameworks.model import LoadError, demand_trust, pickled, unpickling
 from mizzen.runtime.signature import TensorSpec
 
 DEFAULT_OUTPUT = "predict"
@@ -28,6 +28,7 @@ PICKLES = (".pkl", ".pickle", ".cloudpickle")
 
 def load(entrypoint: str, folder: Path, *, trusted: bool, batch: bool) -> PythonModel:
     """The model of an entrypoint. LoadError, or whatever the user's code raises."""
+    demand_trust(f"'{entrypoint}' is code", trusted=trusted)
     # First, so that the version's own modules win over installed ones; a pickle may name such modules, too.
     sys.path.insert(0, str(folder))
     if entrypoint.endswith(PICKLES):

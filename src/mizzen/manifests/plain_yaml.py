@@ -6,6 +6,8 @@ nesting, and all of them take the last of repeated keys and make dates of text.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -18,20 +20,46 @@ DEPTH = 100
 
 _CORE = "tag:yaml.org,2002:"
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_ELSEWHERE_NO_TEXT = frozenset({"y", "Y", "n", "N"})
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One document of a text."""
+
+    value: Any
+    line: int
+    """Where it begins, from 1."""
+    unquoted: Mapping[str, str] = field(default_factory=dict)
+    """By path, what stands there without quotes and became no text (`yes`, `010`), or would not for kubectl (`y`)."""
 
 
 def load(text: str) -> Any:
     """The one document in `text`. ValueError or yaml.YAMLError say what is wrong, and where."""
     builder = _Builder()
     for event in yaml.parse(text, Loader=_Parser):
+        if isinstance(event, yaml.DocumentStartEvent) and builder.documents:
+            raise _fault("there is more than one document", event)
         builder.take(event)
     return builder.root
 
 
+def load_all(text: str) -> Iterator[Loaded]:
+    """Each document in `text`, empty ones left out. Errors as of `load`, when they are reached."""
+    builder = _Builder(noting=True)
+    for event in yaml.parse(text, Loader=_Parser):
+        builder.take(event)
+        if isinstance(event, yaml.DocumentEndEvent) and builder.root is not None:
+            yield Loaded(builder.root, builder.line, builder.unquoted)
+
+
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, *, noting: bool = False) -> None:
         self.root: Any = None
-        self._documents = 0
+        self.documents = 0
+        self.line = 1
+        self.unquoted: dict[str, str] = {}
+        self._noting = noting
         self._open: list[dict[str, Any] | list[Any]] = []
         self._keys: list[str | None] = []
         """For each open collection the key whose value comes next; None in lists, and before a key."""
@@ -41,7 +69,10 @@ class _Builder:
     def take(self, event: yaml.Event) -> None:
         match event:
             case yaml.ScalarEvent():
-                self._add(self._scalar(event), event)
+                value = self._scalar(event)
+                if self._noting and event.implicit[0]:
+                    self._note(value, event.value)
+                self._add(value, event)
             case yaml.MappingStartEvent():
                 self._begin({}, event)
             case yaml.SequenceStartEvent():
@@ -52,9 +83,8 @@ class _Builder:
             case yaml.AliasEvent():
                 raise _fault("aliases are not supported", event)
             case yaml.DocumentStartEvent():
-                self._documents += 1
-                if self._documents > 1:
-                    raise _fault("there is more than one document", event)
+                self.documents += 1
+                self.root, self.unquoted = None, {}
 
     def _begin(self, collection: dict[str, Any] | list[Any], event: Any) -> None:
         if event.tag not in (None, "!", _CORE + ("map" if isinstance(collection, dict) else "seq")):
@@ -65,9 +95,9 @@ class _Builder:
         self._open.append(collection)
         self._keys.append(None)
 
-    def _add(self, value: Any, event: yaml.Event) -> None:
+    def _add(self, value: Any, event: Any) -> None:
         if not self._open:
-            self.root = value
+            self.root, self.line = value, event.start_mark.line + 1
             return
         parent, key = self._open[-1], self._keys[-1]
         if isinstance(parent, list):
@@ -76,7 +106,7 @@ class _Builder:
             parent[key] = value
             self._keys[-1] = None
         elif not isinstance(value, str):
-            raise _fault(f"the key {value!r} is no text; quote it", event)
+            raise _fault(f"the key {_written(value, event)} is no text; quote it", event)
         elif value in parent:
             raise _fault(f"the key '{value}' is repeated", event)
         else:
@@ -93,6 +123,22 @@ class _Builder:
         node = ScalarNode(tag, event.value)
         return _SCALARS[tag](self._constructor, node)
 
+    def _note(self, value: Any, written: str) -> None:
+        if (value is not None and not isinstance(value, str)) or written in _ELSEWHERE_NO_TEXT:
+            self.unquoted[self._path(written)] = written
+
+    def _path(self, written: str) -> str:
+        """Of the scalar that comes next; a key has the path of what it will name."""
+        if not self._open:
+            return ""
+        above = [
+            f"[{len(outer) - 1}]" if isinstance(outer, list) else f".{next(reversed(outer))}"
+            for outer in self._open[:-1]
+        ]
+        inner, key = self._open[-1], self._keys[-1]
+        last = f"[{len(inner)}]" if isinstance(inner, list) else f".{written if key is None else key}"
+        return "".join((*above, last)).removeprefix(".")
+
 
 _SCALARS: dict[str, Any] = {
     f"{_CORE}null": SafeConstructor.construct_yaml_null,
@@ -101,6 +147,10 @@ _SCALARS: dict[str, Any] = {
     f"{_CORE}float": SafeConstructor.construct_yaml_float,
     f"{_CORE}str": SafeConstructor.construct_yaml_str,
 }
+
+
+def _written(value: Any, event: Any) -> str:
+    return repr(event.value) if isinstance(event, yaml.ScalarEvent) else f"{value!r}"
 
 
 def _fault(problem: str, event: Any) -> yaml.MarkedYAMLError:

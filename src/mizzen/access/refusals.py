@@ -1,0 +1,53 @@
+"""What a gateway writes down of each request it refused, for the plane to put into the audit.
+
+A gateway appends lines to a file of its own, `refusals/<gateway>.<when begun>.jsonl`, and holds a lock (flock) on it
+for as long as it may write there; then it begins another. So the plane knows which files are finished. No name is used
+twice.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+LONGEST = 512
+"""Characters of a name, path or reason that are kept."""
+SUFFIX = ".jsonl"
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """As `AuditEntry`, of which it becomes one. Nothing of what was sent is in it: no query, no header, no body."""
+
+    time: float
+    """Seconds since 1970."""
+    actor: str
+    verb: str
+    kind: str
+    namespace: str = ""
+    name: str = ""
+    reason: str
+    method: str = ""
+    path: str = ""
+    code: int
+    count: int = 1
+
+    def like(self) -> tuple[object, ...]:
+        """Equal for refusals that may be counted as one: all but the time and the path, which a flood may vary."""
+        return self.actor, self.verb, self.kind, self.namespace, self.name, self.reason, self.code
+
+
+_decode = msgspec.json.Decoder(Refusal).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def line(refusal: Refusal) -> bytes:
+    return _encode(refusal) + b"\n"
+
+
+def parse(line: bytes) -> Refusal:
+    """ValueError."""
+    return _decode(line)
+
+
+def gateway_of(file: str) -> str:
+    """The gateway that wrote the file of this name."""
+    return file.partition(".")[0]

@@ -1,0 +1,206 @@
+"""Content from http(s): streamed into a spool while it is hashed, and gone on with when the connection breaks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import httpx2
+
+from mizzen.blobs import addresses
+from mizzen.blobs.content import CHUNK
+from mizzen.blobs.spool import Spool
+from mizzen.errors import Fault, Invalid
+
+MOST_REDIRECTS: Final = 5
+ATTEMPTS: Final = 6
+DEADLINE: Final = 3600.0
+"""Seconds for all attempts together, however many: only those in a row that bring nothing are counted."""
+_SILENCE = 30.0
+_LONGEST_PAUSE = 8.0
+_WORTH_A_RETRY = frozenset({408, 425, 429, 500, 502, 503, 504})
+FIELD = "downloadURL"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    private: bool
+    """May addresses be asked that only this machine's network has?"""
+    pause: float = 0.5
+    """Seconds before the first retry; twice as long before each further one."""
+
+
+async def fetch(url: str, spool: Spool, sha256: str | None, policy: Policy) -> None:
+    """Fill the spool with what is at `url`. Invalid, with a precise fault, when that cannot be had or is not `sha256`.
+
+    TooLarge, Unavailable: as the spool says.
+    """
+    checked(url)
+    try:
+        async with asyncio.timeout(DEADLINE), _client() as client:
+            await _with_retries(client, url, spool, policy)
+    except TimeoutError as error:
+        raise _fault(f"took longer than {DEADLINE:g} s") from error
+    found = spool.digest.removeprefix("sha256:")
+    if sha256 is not None and found != sha256:
+        fault = Fault("sha256sum", f"{shown(url)} has the sha256 {found}, not {sha256}: it is not what it should be")
+        raise Invalid.of("the version", (fault,))
+
+
+def checked(url: str) -> httpx2.URL:
+    """Invalid unless it can be fetched by http(s)."""
+    try:
+        parsed = httpx2.URL(url)
+    except (httpx2.InvalidURL, ValueError, TypeError) as error:
+        raise _fault(f"is no URL: {error}") from error
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise _fault("must be http://… or https://…; only an admin may name a file:///… of the plane's machine")
+    return parsed
+
+
+def shown(url: str) -> str:
+    """A URL without the credentials in it, which nobody else is to see."""
+    try:
+        return str(httpx2.URL(url).copy_with(username=None, password=None, fragment=None))
+    except (httpx2.InvalidURL, ValueError, TypeError):
+        return "the URL"
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What is known of a file of which a part has come."""
+
+    validator: str = ""
+    """What to say in If-Range: strong ETag, or the date; empty when the server gave neither."""
+
+
+async def _with_retries(client: httpx2.AsyncClient, url: str, spool: Spool, policy: Policy) -> None:
+    progress, best, left, pause = _Progress(), 0, ATTEMPTS, policy.pause
+    while True:
+        try:
+            await _once(client, url, spool, progress, policy)
+        except (httpx2.TransportError, _TryAgain) as error:
+            left -= 1
+            if spool.size > best:  # it gets on, if slowly; the deadline is patience enough
+                best, left, pause = spool.size, ATTEMPTS, policy.pause
+            if not left:
+                said = str(error) or type(error).__name__
+                raise _fault(f"cannot be fetched, after {ATTEMPTS} attempts: {said}") from error
+        else:
+            return
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+async def _once(client: httpx2.AsyncClient, url: str, spool: Spool, progress: _Progress, policy: Policy) -> None:
+    headers = {}
+    if spool.size and progress.validator:
+        headers = {"range": f"bytes={spool.size}-", "if-range": progress.validator}
+    elif spool.size:
+        await asyncio.to_thread(spool.restart)
+    async with _final(client, url, headers, policy) as response:
+        if response.status_code in _WORTH_A_RETRY:
+            raise _TryAgain(f"the server answers {response.status_code}")
+        goes_on = response.status_code == 206 and _begins(response) == spool.size
+        if response.status_code != 200 and not goes_on:
+            if headers:  # it cannot go on from here: from the beginning, then
+                progress.validator = ""
+                raise _TryAgain(f"the server answers {response.status_code} to a range")
+            raise _fault(f"the server answers {response.status_code} {response.reason_phrase}".strip())
+        if not goes_on:
+            await asyncio.to_thread(spool.restart)
+            progress.validator = _validator(response)
+        await _written(response, spool)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise _fault("the server sends it compressed once more, though it was asked not to")
+
+
+async def _written(response: httpx2.Response, spool: Spool) -> None:
+    """What comes, also when it breaks off; in pieces worth a thread."""
+    gathered = bytearray()
+    try:
+        async for chunk in response.aiter_raw():
+            gathered += chunk
+            if len(gathered) >= CHUNK:
+                await asyncio.to_thread(spool.write, bytes(gathered))
+                gathered.clear()
+    finally:
+        spool.write(bytes(gathered))
+
+
+@asynccontextmanager
+async def _final(
+    client: httpx2.AsyncClient, url: str, headers: dict[str, str], policy: Policy
+) -> AsyncIterator[httpx2.Response]:
+    """The answer at the end of all redirects. Each hop is checked as the first one was."""
+    here = checked(url)
+    credentials, origin = _basic(here), _origin(here)
+    for _ in range(MOST_REDIRECTS + 1):
+        sent = headers | ({"authorization": credentials} if credentials and _origin(here) == origin else {})
+        response = await _ask(client, here, sent, policy)
+        try:
+            if not response.has_redirect_location:
+                yield response
+                return
+            here = checked(str(here.join(response.headers["location"])))
+        finally:
+            await response.aclose()
+    raise _fault(f"more than {MOST_REDIRECTS} redirects")
+
+
+async def _ask(client: httpx2.AsyncClient, url: httpx2.URL, headers: dict[str, str], policy: Policy) -> httpx2.Response:
+    """Over a connection to an address that was looked at. A name could lead elsewhere when it is asked again."""
+    port = url.port or (443 if url.scheme == "https" else 80)
+    found = await addresses.resolved(url.host, port, private=policy.private, field=FIELD)
+    failure: httpx2.TransportError | None = None
+    for address in found:
+        request = client.build_request(
+            "GET",
+            url.copy_with(host=address, username=None, password=None, fragment=None),
+            headers={**headers, "host": url.netloc.decode(), "accept-encoding": "identity"},
+            extensions={"sni_hostname": url.host, "timeout": httpx2.Timeout(_SILENCE).as_dict()},
+        )
+        try:
+            return await client.send(request, stream=True)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+def _client() -> httpx2.AsyncClient:
+    # No proxies and no credentials from the environment: they are the plane's, not the caller's.
+    return httpx2.AsyncClient(trust_env=False, follow_redirects=False, headers={"user-agent": "mizzen"})
+
+
+class _TryAgain(Exception):
+    pass
+
+
+def _fault(message: str) -> Invalid:
+    return Invalid.of("the version", (Fault(FIELD, message),))
+
+
+def _begins(response: httpx2.Response) -> int:
+    said = response.headers.get("content-range", "").removeprefix("bytes ").partition("-")[0]
+    return int(said) if said.isdecimal() else -1
+
+
+def _validator(response: httpx2.Response) -> str:
+    etag = str(response.headers.get("etag", ""))
+    return etag if etag and not etag.startswith("W/") else str(response.headers.get("last-modified", ""))
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _basic(url: httpx2.URL) -> str:
+    if not url.userinfo:
+        return ""
+    from base64 import b64encode
+
+    return "Basic " + b64encode(f"{url.username}:{url.password}".encode()).decode()

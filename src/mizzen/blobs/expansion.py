@@ -1,0 +1,140 @@
+"""Compressed content as the stream it unpacks to: read forwards, in bounded memory, counted while it comes.
+
+The standard library's files do most of this, but they let an archive say how much memory to take: xz by its dictionary.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import BinaryIO, Literal, Protocol
+
+from mizzen.blobs.content import CHUNK
+from mizzen.blobs.limits import Meter
+from mizzen.errors import BadRequest
+
+Compression = Literal["gzip", "bzip2", "xz"]
+MAGIC: dict[Compression, bytes] = {"gzip": b"\x1f\x8b", "bzip2": b"BZh", "xz": b"\xfd7zXZ\x00"}
+XZ_MEMORY = 256 << 20
+"""The strongest setting of xz needs a quarter of this."""
+_PIECE = 64 << 10
+
+DAMAGED = (zlib.error, lzma.LZMAError, EOFError, OSError)
+"""What decompressors raise; bz2 has no exception of its own."""
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+def compression_of(head: bytes) -> Compression | None:
+    return next((name for name, magic in MAGIC.items() if head.startswith(magic)), None)
+
+
+class Expanded:
+    """A stream with `read`, `tell` and a `seek` that only goes forwards. What is cut off is damaged, not at its end.
+
+    `allowance`: while it is set, this many bytes may be read, and no more in one go. For whoever has to hold what an
+    archive says of itself in memory.
+    """
+
+    def __init__(self, file: BinaryIO, meter: Meter | None = None) -> None:
+        self._file = file
+        self._meter = meter
+        file.seek(0)
+        self._compression = compression_of(file.read(8))
+        file.seek(0)
+        self._packed = b""
+        self._plain = b""
+        self._position = 0
+        self._decompressor: _Decompressor | None = _NEW[self._compression]() if self._compression else None
+        self.allowance: int | None = None
+        self.name = "the archive"
+        """What is being read just now, for messages."""
+        self.last = b""
+        """What the last read gave."""
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes, less only at the end. BadRequest when the content is damaged."""
+        if self.allowance is not None:
+            self.allowance -= size
+            if self.allowance < 0:
+                raise BadRequest("the archive says too much of one file: its headers are larger than any should be")
+        pieces = []
+        while size > 0 and (piece := self._some(size)):
+            pieces.append(piece)
+            size -= len(piece)
+        self.last = b"".join(pieces)
+        self._position += len(self.last)
+        return self.last
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, position: int, /) -> int:
+        left = position - self._position
+        if left < 0:
+            raise BadRequest("the archive is damaged: it leads back to what was read already")
+        while left > 0 and (piece := self._some(min(left, CHUNK))):
+            left -= len(piece)
+            self._position += len(piece)
+        return self._position
+
+    def _some(self, most: int) -> bytes:
+        try:
+            piece = self._file.read(most) if self._decompressor is None else self._decompressed(most)
+        except DAMAGED as error:
+            raise BadRequest(f"the {self._compression or 'archive'} is damaged: {error}") from error
+        if self._meter is not None:
+            self._meter.count(len(piece), self.name)
+        return piece
+
+    def _decompressed(self, most: int) -> bytes:
+        while True:
+            assert self._decompressor is not None
+            if self._decompressor.eof:
+                if not self._begin_next(self._decompressor.unused_data):
+                    return b""
+                continue
+            # bz2 and lzma keep what they have not unpacked yet, and would keep all they are given.
+            hungry = getattr(self._decompressor, "needs_input", True)
+            if not self._packed and hungry:
+                self._packed = self._file.read(_PIECE)
+            at_end = hungry and not self._packed
+            piece = self._decompressor.decompress(self._packed, most)
+            self._packed = getattr(self._decompressor, "unconsumed_tail", b"")
+            if piece or self._decompressor.eof:
+                if piece:
+                    return piece
+            elif at_end:
+                raise EOFError("it ends in the middle")
+
+    def _begin_next(self, left: bytes) -> bool:
+        """Several compressed streams may follow each other, and zeros may fill up the end."""
+        rest = (left or self._packed or self._file.read(_PIECE)).lstrip(b"\0")
+        while not rest and (piece := self._file.read(_PIECE)):
+            rest = piece.lstrip(b"\0")
+        if not rest:
+            return False
+        if len(rest) < 8:
+            rest += self._file.read(8)
+        if compression_of(rest) != self._compression or self._compression is None:
+            raise EOFError("something else follows it")
+        self._packed = rest
+        self._decompressor = _NEW[self._compression]()
+        return True
+
+
+_NEW: dict[Compression, Callable[[], _Decompressor]] = {
+    "gzip": lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS),
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": lambda: lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=XZ_MEMORY),
+}

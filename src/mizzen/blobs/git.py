@@ -1,0 +1,313 @@
+"""Files of a git repository at one commit, by the git program: no prompts, no hooks, no submodules, no filters.
+
+The ref is resolved when it is fetched, and from then on only its commit counts: a branch moves. Files are read from the
+commit's tree and pass the same checks as those of an archive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+from urllib.parse import unquote, urlsplit
+
+from mizzen.blobs import addresses
+from mizzen.blobs.folders import skipped
+from mizzen.blobs.intake import Intake, path_fault
+from mizzen.blobs.spool import disk_faults
+from mizzen.errors import Fault, Invalid, Unavailable
+
+TIMEOUT: Final = 600.0
+SCHEMES: Final = ("https", "http", "ssh", "git", "file")
+_SCP = re.compile(r"(?P<at>([\w.-]+@)?[\w.-]+):(?!//)(?P<path>[^:].*)")
+_REF = re.compile(r"[A-Za-z0-9_][\w./@+-]*")
+_PINNING_SINCE = (2, 37)
+_LONGEST_LINE = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """Where to fetch from, as checked by `repository`."""
+
+    url: str
+    """Without credentials: what is recorded."""
+    scheme: str
+    credentials: str = ""
+
+    def __repr__(self) -> str:
+        return f"Repository({self.url!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    folder: Path
+    commit: str
+
+
+def repository(repo: str) -> Repository:
+    """Invalid for what git should not be given."""
+    scp = _SCP.fullmatch(repo)
+    if repo.startswith("/"):
+        repo = f"file://{repo}"
+    elif scp and "::" not in repo:
+        repo = f"ssh://{scp['at']}/{scp['path'].removeprefix('/')}"
+    try:
+        parts = urlsplit(repo)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError as error:
+        raise _fault("git.repo", f"is no URL: {error}") from error
+    if parts.scheme not in SCHEMES or "::" in repo.partition("//")[0] or not re.fullmatch(r"[\x21-\x7e]{1,2048}", repo):
+        raise _fault("git.repo", f"must be a URL that begins with {', '.join(SCHEMES)} or git@host:path")
+    host = parts.hostname or ""
+    if (not host and parts.scheme != "file") or host.startswith("-") or parts.path.startswith("/-"):
+        raise _fault("git.repo", "is no URL of a repository")
+    if parts.scheme in ("http", "https"):
+        credentials = unquote(parts.netloc.rpartition("@")[0])
+        name = f"[{host}]" if ":" in host else host
+        return Repository(f"{parts.scheme}://{name}{port}{parts.path}", parts.scheme, credentials)
+    user = f"{parts.username}@" if parts.username and parts.scheme == "ssh" else ""
+    if user.startswith("-"):
+        raise _fault("git.repo", "is no URL of a repository")
+    return Repository(f"{parts.scheme}://{user}{host}{port}{parts.path}", parts.scheme)
+
+
+@asynccontextmanager
+async def fetched(
+    repo: Repository, ref: str, below: Path, *, most: int, private: bool, admin: bool
+) -> AsyncIterator[Checkout]:
+    """The one commit that `ref` stands for now, in a folder that is gone afterwards.
+
+    `most` bytes of it; `private`: may it be in the plane's own network; `admin`: may this machine's files, and the keys
+    of who runs the plane, be used. Invalid, Unavailable.
+    """
+    if not _REF.fullmatch(ref) or ".." in ref or ref.endswith((".lock", "/", ".")) or "@{" in ref:
+        raise _fault("git.ref", f"{ref[:100]!r} is no branch, tag or commit")
+    if repo.scheme not in ("http", "https") and not admin:
+        raise _fault("git.repo", f"only an admin may fetch by {repo.scheme}; use https")
+    program = shutil.which("git")
+    if program is None:
+        raise Unavailable("there is no git on the plane's machine", hint="install git there, or send the files instead")
+    folder = await asyncio.to_thread(_new_folder, below)
+    try:
+        settings = await _settings(program, repo, private=private, admin=admin)
+        run = _Git(program, folder, _environment(repo, settings, admin=admin), most)
+        await run("init", "--quiet", "--bare", "--template=", str(folder), field="git.repo")
+        await run(
+            "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
+            "--end-of-options", repo.url, f"+{ref}:refs/mizzen/wanted", field="git.ref", ref=ref,
+        )  # fmt: skip
+        commit = await run("rev-parse", "--verify", "--quiet", "refs/mizzen/wanted^{commit}", field="git.ref", ref=ref)
+        yield Checkout(folder, commit.decode().strip())
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+def read_tree(checkout: Checkout, path: str, intake: Intake) -> None:
+    """All files below `path` of the commit go into the intake; submodules are left out, as by a clone. Blocking."""
+    tree = checkout.commit
+    path = path.strip("/")
+    if path and path != ".":
+        fault = path_fault(path)
+        if fault is not None:
+            raise _fault("git.path", fault)
+        tree = f"{checkout.commit}:{path}"
+        kind = _run_local(checkout, "cat-file", "-t", "--end-of-options", tree)
+        if kind is None:
+            raise _fault("git.path", f"there is no '{path}' in commit {checkout.commit[:12]}")
+        if kind.strip() == b"blob":
+            found = _run_local(checkout, "rev-parse", "--verify", "--end-of-options", tree) or b""
+            with _batch(checkout) as ask:
+                intake.file(path.rpartition("/")[2], ask(found.split()[-1].decode()))
+            return
+    with _batch(checkout) as ask:
+        for mode, oid, name in _listed(checkout, tree):
+            if mode == "160000" or skipped(name):
+                continue
+            content = ask(oid)
+            if mode == "120000":
+                intake.symbolic_link(name, os.fsdecode(content.read(4096)))
+            else:
+                intake.file(name, content)
+            content.drain()
+
+
+class _Git:
+    """Runs git in a process group of its own, which ends with the caller's patience."""
+
+    def __init__(self, program: str, folder: Path, environment: Mapping[str, str], most: int) -> None:
+        self._program = program
+        self._folder = folder
+        self._environment = environment
+        self._blocks = most // 512 + 1
+
+    async def __call__(self, *arguments: str, field: str, ref: str = "") -> bytes:
+        # No file of it may become larger than that: the shell sets the limit, and git and its children keep it.
+        process = await asyncio.create_subprocess_exec(
+            "/bin/sh", "-c", 'ulimit -f "$0" && exec "$@"', str(self._blocks), self._program, *arguments,
+            cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, start_new_session=True, limit=1 << 20,
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                out, err = await process.communicate()
+        except TimeoutError as error:
+            raise _fault("git.repo", f"took longer than {TIMEOUT:g} s") from error
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+        if process.returncode:
+            raise _explained(err.decode(errors="replace"), field, ref, process.returncode)
+        return out
+
+
+def _explained(said: str, field: str, ref: str, code: int) -> Invalid:
+    if "couldn't find remote ref" in said or "not our ref" in said or "unadvertised object" in said:
+        short = " (a commit needs all its 40 digits)" if re.fullmatch(r"[0-9a-f]{4,39}", ref) else ""
+        return _fault("git.ref", f"there is no branch, tag or commit '{ref}'{short}")
+    if "File too large" in said or "signal 25" in said or code in (-25, 153):
+        return _fault("git.repo", "is larger than the plane takes: see the setting max_upload_bytes")
+    lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:", "remote:", "ssh:"))]
+    last = (lines or said.splitlines() or [f"git failed with code {code}"])[0]
+    last = re.sub(r"//[^/@\s]+@", "//", last).removeprefix("fatal: ").removeprefix("error: ")
+    return _fault("git.repo" if field != "git.ref" or "fatal" in said else field, last[:300])
+
+
+async def _settings(program: str, repo: Repository, *, private: bool, admin: bool) -> dict[str, str]:
+    # A redirect may lead anywhere, and would take the credentials along.
+    follow = "initial" if admin and not repo.credentials else "false"
+    settings = {"core.hooksPath": os.devnull, "core.askPass": "true", "http.followRedirects": follow, "gc.auto": "0"}
+    if repo.credentials:
+        settings["http.extraHeader"] = f"Authorization: Basic {b64encode(repo.credentials.encode()).decode()}"
+    if repo.scheme in ("http", "https") and not private:
+        parts = urlsplit(repo.url)
+        port = parts.port or (443 if repo.scheme == "https" else 80)
+        host = parts.hostname or ""
+        found = await addresses.resolved(host, port, private=False, field="git.repo")
+        await _demand_pinning(program)
+        settings["http.curloptResolve"] = f"{host}:{port}:{','.join(found)}"
+    return settings
+
+
+async def _demand_pinning(program: str) -> None:
+    """An older git would look the name up again, and might be led elsewhere."""
+    process = await asyncio.create_subprocess_exec(program, "--version", stdout=subprocess.PIPE)
+    out, _ = await process.communicate()
+    version = tuple(int(number) for number in re.findall(rb"\d+", out)[:2])
+    if version < _PINNING_SINCE:
+        raise Unavailable("the plane's git is too old to fetch for people who are no admins", hint="it needs git 2.37")
+
+
+def _environment(repo: Repository, settings: Mapping[str, str], *, admin: bool) -> dict[str, str]:
+    """Only what git needs. The keys and the home of who runs the plane are for its admins."""
+    lent = ("HOME", "SSH_AUTH_SOCK", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy") if admin else ()
+    environment = {name: os.environ[name] for name in ("PATH", *lent) if name in os.environ}
+    environment |= {
+        "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true", "SSH_ASKPASS": "true",
+        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=30", "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull, "GIT_ALLOW_PROTOCOL": repo.scheme, "GIT_CONFIG_COUNT": str(len(settings)),
+    }  # fmt: skip
+    for number, (key, value) in enumerate(settings.items()):
+        environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return environment
+
+
+class _Content:
+    """One object out of `git cat-file --batch`."""
+
+    def __init__(self, pipe: IO[bytes], size: int) -> None:
+        self._pipe = pipe
+        self._left = size
+
+    def read(self, size: int, /) -> bytes:
+        data = self._pipe.read(min(size, self._left))
+        self._left -= len(data)
+        if not data and self._left:
+            raise _fault("git.repo", "git ended in the middle of a file")
+        return data
+
+    def drain(self) -> None:
+        while self.read(1 << 20):
+            pass
+        self._pipe.read(1)  # the line end that follows
+
+
+class _Batch:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def __enter__(self) -> _Batch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def __call__(self, oid: str) -> _Content:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{oid}\n".encode())
+        self._process.stdin.flush()
+        said = self._process.stdout.readline(_LONGEST_LINE).split()
+        if len(said) != 3 or said[1] != b"blob":
+            raise _fault("git.repo", f"lacks the object {oid[:40]}")
+        return _Content(self._process.stdout, int(said[2]))
+
+
+def _batch(checkout: Checkout) -> _Batch:
+    command = [*_local(checkout), "cat-file", "--batch"]
+    return _Batch(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_LOCAL))
+
+
+def _listed(checkout: Checkout, tree: str) -> Iterator[tuple[str, str, str]]:
+    """(mode, object, path) of all files in a tree, read as they come: there may be any number."""
+    command = [*_local(checkout), "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", tree]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=_LOCAL) as process:
+        assert process.stdout is not None
+        try:
+            left = b""
+            while piece := process.stdout.read(1 << 16):
+                *lines, left = (left + piece).split(b"\0")
+                for line in lines:
+                    about, _, name = line.partition(b"\t")
+                    mode, _, oid = about.decode().split(" ")
+                    yield mode, oid, os.fsdecode(name)
+        finally:
+            process.kill()
+
+
+def _run_local(checkout: Checkout, *arguments: str) -> bytes | None:
+    done = subprocess.run(
+        [*_local(checkout), *arguments], capture_output=True, check=False, env=_LOCAL, timeout=TIMEOUT
+    )
+    return done.stdout if done.returncode == 0 else None
+
+
+def _new_folder(below: Path) -> Path:
+    with disk_faults():
+        below.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix="git-", dir=below))
+
+
+def _local(checkout: Checkout) -> list[str]:
+    return [shutil.which("git") or "git", f"--git-dir={checkout.folder}"]
+
+
+_LOCAL = {
+    "PATH": os.defpath, "LC_ALL": "C", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ALLOW_PROTOCOL": "",
+}  # fmt: skip
+
+
+def _fault(field: str, message: str) -> Invalid:
+    return Invalid.of("the version", (Fault(field, message),))

@@ -1,0 +1,188 @@
+"""Files that arrive from elsewhere, out of an archive or a repository: checked by name, bounded, stored one by one.
+
+Nothing is ever written under a name that came in: names only become the paths of entries. What is wrong is gathered, so
+that all of it is said at once; from the first fault on nothing more is stored. What was stored until then is nobody's,
+and gets collected.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import unicodedata
+from collections.abc import Callable
+from pathlib import PurePosixPath
+
+from mizzen.blobs.content import Readable
+from mizzen.blobs.files import Blob, Entry
+from mizzen.blobs.folders import skipped
+from mizzen.blobs.limits import Limits, Meter, Metered
+from mizzen.errors import Fault, Invalid
+
+MOST_PATH = 1024
+MOST_PART = 255
+MOST_FAULTS = 20
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_DRIVE = re.compile(r"[A-Za-z]:")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""What Python makes of bytes that are not UTF-8."""
+
+
+class Intake:
+    def __init__(self, put: Callable[[Readable], Blob], limits: Limits, packed: int) -> None:
+        """`packed`: how many bytes all of it had on its way in."""
+        self._put = put
+        self._limits = limits
+        self._meter = Meter(limits, packed)
+        self._files: dict[str, Blob | None] = {}
+        self._links: dict[str, str] = {}
+        self._folders: set[str] = set()
+        self._faults: list[Fault] = []
+        self._seen = 0
+
+    def file(self, name: str, source: Readable) -> Blob | None:
+        """Store it. None when it was not: it is left out, or something is wrong."""
+        path = self._new(name)
+        if path is None or skipped(path):
+            return None
+        self._files[path] = None
+        if len(self._files) + len(self._links) > self._limits.files:
+            raise Invalid.of("the version", (Fault("", f"more than {self._limits.files:,} files"),))
+        if self._faults:
+            return None
+        self._files[path] = blob = self._put(Metered(source, self._meter, path))
+        return blob
+
+    def folder(self, name: str) -> None:
+        path = self._admitted(name)
+        if path:
+            self._folders.add(path)
+
+    def symbolic_link(self, name: str, target: str) -> None:
+        """Counts as a copy of the file it leads to; that is looked up when all have arrived."""
+        path = self._new(name)
+        if path is None:
+            return
+        if target.startswith("/") or "\\" in target or _DRIVE.match(target):
+            self._refuse(name, f"a link to '{_shown(target)}', outside of the archive")
+            return
+        self._link(name, path, posixpath.normpath(posixpath.join(posixpath.dirname(path), target)))
+
+    def hard_link(self, name: str, target: str) -> None:
+        path = self._new(name)
+        if path is not None:
+            self._link(name, path, posixpath.normpath(_stripped(target)))
+
+    def odd(self, name: str, what: str) -> None:
+        """Something that is neither file nor folder nor link."""
+        path = self._admitted(name)
+        if path is not None:
+            self._refuse(name, f"{what}: only files, folders and links can be kept")
+
+    def entries(self) -> tuple[Entry, ...]:
+        """All files, ordered by path. Invalid, with all faults."""
+        found = {path: blob for path, blob in self._files.items() if blob is not None}
+        for path, target in self._links.items():
+            if skipped(path):
+                continue
+            blob = self._files.get(target)
+            if blob is not None:
+                self._meter.count(blob.size, path)  # laid out, it takes its space like any other
+                found[path] = blob
+            elif target not in self._files:
+                self._refuse(path, f"a link to '{_shown(target)}', which is no file of the archive")
+        self._check_neighbours()
+        if self._faults:
+            left = len(self._faults) - MOST_FAULTS
+            more = (Fault("", f"and {left} more faults"),) if left > 0 else ()
+            raise Invalid.of("the version", (*self._faults[:MOST_FAULTS], *more))
+        if not found:
+            raise Invalid.of("the version", (Fault("", "no files in it"),))
+        return tuple(Entry(path, blob.digest, blob.size) for path, blob in sorted(found.items()))
+
+    def _admitted(self, name: str) -> str | None:
+        """The path a name stands for, empty for the top itself; None when it is refused."""
+        self._seen += 1
+        if self._seen > 2 * self._limits.files:
+            raise Invalid.of("the version", (Fault("", f"more than {2 * self._limits.files:,} files and folders"),))
+        path = _stripped(name)
+        fault = path_fault(path) if path else None
+        if fault is not None:
+            self._refuse(name, fault)
+            return None
+        return path
+
+    def _new(self, name: str) -> str | None:
+        """As `_admitted`, of what is to be a file."""
+        path = self._admitted(name)
+        if path == "":
+            self._refuse(name, "a file without a name")
+        elif path in self._files or path in self._links:
+            self._refuse(name, "named twice")
+        else:
+            return path
+        return None
+
+    def _link(self, name: str, path: str, target: str) -> None:
+        if target.startswith(("../", "/")) or target == "..":
+            self._refuse(name, f"a link to '{_shown(target)}', outside of the archive")
+        else:
+            self._links[path] = target
+
+    def _check_neighbours(self) -> None:
+        """Can all of them stand beside each other, on any file system?"""
+        names = [*self._files, *self._links]
+        parents = {str(parent) for path in names for parent in PurePosixPath(path).parents}
+        written: dict[str, str] = {}
+        for path in names:
+            if path in parents or path in self._folders:
+                self._refuse(path, "both a file and a folder")
+            other = written.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
+            if other != path:
+                self._refuse(path, f"differs from '{_shown(other)}' only by case or accents; not every disk keeps both")
+
+    def _refuse(self, name: str, why: str) -> None:
+        self._faults.append(Fault(_shown(name), why))
+
+
+def path_fault(path: str) -> str | None:
+    """Why this cannot be the path of a file inside a folder, on any system we know."""
+    parts = path.split("/")
+    lengths = [len(part.encode(errors="surrogatepass")) for part in parts]
+    too_long = max(lengths) > MOST_PART or sum(lengths) + len(lengths) > MOST_PATH
+    wrong = {
+        "an absolute path": path.startswith("/") or _DRIVE.match(path),
+        "a backslash in its name: paths have forward slashes": "\\" in path,
+        "a control character in its name": _CONTROL.search(path),
+        "leads out of the folder": ".." in parts,
+        "not a relative path inside the folder": not all(parts) or "." in parts,
+        "its name is not UTF-8: rename it": _SURROGATE.search(path),
+        f"its name is too long: {MOST_PATH} bytes in all, {MOST_PART} between two slashes": too_long,
+    }
+    return next((why for why, is_so in wrong.items() if is_so), None)
+
+
+def without_top(entries: tuple[Entry, ...], entrypoint: str | None) -> tuple[Entry, ...]:
+    """The entries without the one folder that holds them all; it stays when the entrypoint speaks of it."""
+    tops = {entry.path.partition("/")[0] for entry in entries}
+    top = next(iter(tops))
+    if len(tops) > 1 or any("/" not in entry.path for entry in entries):
+        return entries
+    if entrypoint is not None and re.match(rf"{re.escape(top)}[/.:]", entrypoint):
+        return entries
+    return tuple(Entry(entry.path.removeprefix(f"{top}/"), entry.digest, entry.size) for entry in entries)
+
+
+def _stripped(name: str) -> str:
+    """Without what packers put around a name: `./` before it, a slash after that of a folder."""
+    while name.startswith("./"):
+        name = name[2:]
+    name = name.removesuffix("/") if len(name) > 1 else name
+    return "" if name == "." else name
+
+
+def _shown(name: str) -> str:
+    """A name fit for a message, whatever is in it."""
+    text = name.encode(errors="replace").decode()
+    text = "".join(char if char.isprintable() else "?" for char in text)
+    return text if len(text) <= 200 else f"{text[:200]}…"

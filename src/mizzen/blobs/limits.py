@@ -1,0 +1,65 @@
+"""How much may come in, and the meter that says stop while it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mizzen.blobs.content import Readable
+from mizzen.errors import TooLarge
+
+FREE = 64 << 20
+"""Bytes that any archive may unpack to, however small it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    upload_bytes: int = 16 << 30
+    """Of one body, download or file."""
+    unpacked_bytes: int = 32 << 30
+    """Of all files of a version together."""
+    files: int = 10_000
+    ratio: int = 200
+    """Beyond `FREE`, an archive that unpacks to more than so many times its size is taken for a bomb."""
+
+
+class Meter:
+    """Counts what comes out of something that was `packed` bytes long."""
+
+    def __init__(self, limits: Limits, packed: int) -> None:
+        self._limits = limits
+        self._packed = packed
+        self.total = 0
+
+    def count(self, size: int, name: str) -> None:
+        """TooLarge, naming what was being read."""
+        self.total += size
+        if self.total > self._limits.unpacked_bytes:
+            raise TooLarge(
+                f"with '{_shown(name)}' the files are larger than {self._limits.unpacked_bytes:,} bytes",
+                hint="leave out what the model does not need, or raise the setting max_unpacked_bytes",
+            )
+        if self.total > FREE and self.total > self._limits.ratio * self._packed:
+            raise TooLarge(
+                f"at '{_shown(name)}' the archive has unpacked to more than {self._limits.ratio} times its size: "
+                "that is taken for a bomb",
+                hint="send it as an uncompressed tar",
+            )
+
+
+class Metered:
+    """Content that is counted as it is read."""
+
+    def __init__(self, content: Readable, meter: Meter, name: str) -> None:
+        self._content = content
+        self._meter = meter
+        self._name = name
+
+    def read(self, size: int, /) -> bytes:
+        data = self._content.read(size) or b""
+        self._meter.count(len(data), self._name)
+        return data
+
+
+def _shown(name: str) -> str:
+    """Fit for a message, whatever is in it."""
+    return "".join(char if char.isprintable() else "?" for char in name[:200])

@@ -1,0 +1,85 @@
+"""A file on its way in: written and hashed as it comes, and gone again unless it is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mizzen.blobs import content
+from mizzen.blobs.content import Readable
+from mizzen.errors import TooLarge, Unavailable
+
+
+class Spool:
+    """Blocking code. Use it as a context manager: at the end its file is removed, if it is still there."""
+
+    def __init__(self, folder: Path, most: int | None = None) -> None:
+        """`most`: bytes it takes, before it raises TooLarge. Unavailable when there is no place for a file."""
+        self._most = most
+        with disk_faults():
+            folder.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=folder)
+        self.path = Path(name)
+        self._file = open(handle, "w+b", buffering=0)  # noqa: SIM115 - closed in __exit__
+        self._hasher = hashlib.sha256()
+        self.size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+    @property
+    def digest(self) -> str:
+        """Of what was written so far."""
+        return content.named(self._hasher.hexdigest())
+
+    def write(self, data: bytes) -> None:
+        """TooLarge; Unavailable for a full disk."""
+        if self._most is not None and self.size + len(data) > self._most:
+            raise TooLarge(
+                f"more than {self._most:,} bytes are not taken",
+                hint="send less, or raise the setting max_upload_bytes",
+            )
+        with disk_faults():
+            content.write_all(self._file, data)
+        self._hasher.update(data)
+        self.size += len(data)
+
+    def fill(self, source: Readable) -> None:
+        while chunk := source.read(content.CHUNK):
+            self.write(chunk)
+
+    def restart(self) -> None:
+        """Forget what was written."""
+        with disk_faults():
+            self._file.seek(0)
+            self._file.truncate()
+        self._hasher = hashlib.sha256()
+        self.size = 0
+
+    def content(self) -> io.FileIO:
+        """What was written, from its beginning. There is one place to read and write at: first write, then read."""
+        self._file.seek(0)
+        return self._file
+
+
+@contextmanager
+def disk_faults() -> Iterator[None]:
+    """What the disk says, in our words."""
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(
+            f"cannot store a file: {error}", hint="look for a full disk, or a data dir that cannot be written to"
+        ) from error

@@ -1,0 +1,132 @@
+"""Files that arrive by digest and in pieces, to be gone on with after a broken connection, each under who sends it.
+
+    blobs/uploads/<owner>/<hex>.part   what has come so far
+    blobs/uploads/<owner>/<hex>        nothing in it: this owner has sent this content whole
+
+Only who sent content may name it by its digest; a digest alone is no proof of having what it stands for. Blocking code.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mizzen.blobs import content
+from mizzen.blobs.files import Blob, FileBlobs
+from mizzen.blobs.spool import disk_faults
+from mizzen.errors import Conflict, Fault, Invalid, TooLarge, Unavailable
+
+
+class Uploads:
+    def __init__(self, blobs: FileBlobs, most: int) -> None:
+        """`most`: bytes of one file."""
+        self._blobs = blobs
+        self._most = most
+
+    def has_sent(self, owner: str, digest: str) -> bool:
+        """Has this owner sent it whole, not too long ago?"""
+        return self._mark(owner, digest).exists()
+
+    def offset(self, owner: str, digest: str) -> int:
+        """How much of it has come so far."""
+        try:
+            return self._part(owner, digest).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    @contextmanager
+    def piece(self, owner: str, digest: str, start: int, total: int) -> Iterator[Piece]:
+        """To write from `start` on. Conflict when bytes before it are missing, or somebody else writes just now."""
+        if total > self._most:
+            raise TooLarge(
+                f"the file has {total:,} bytes; {self._most:,} are taken", hint="raise the setting max_upload_bytes"
+            )
+        path = self._part(owner, digest)
+        with disk_faults():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with open(handle, "r+b", buffering=0) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Conflict(f"{digest} is being sent over another connection", hint="wait for that one") from None
+            have = os.fstat(handle).st_size
+            if not _is(path, os.fstat(handle).st_ino):
+                raise Conflict(f"{digest} has just been sent", hint="ask again what is missing")
+            if start > have:
+                raise Conflict(f"{digest} goes on at byte {have}, not {start}", hint="send it from there")
+            file.truncate(start)
+            file.seek(start)
+            try:
+                yield Piece(file, total)
+            except Unavailable:  # a full disk: give back what it holds
+                path.unlink(missing_ok=True)
+                raise
+
+    def finish(self, owner: str, digest: str, total: int) -> Blob | None:
+        """Keep the file, if all of it has come; None when more is to come. Invalid when it has another digest.
+
+        For whoever has the piece that was written last, while they have it.
+        """
+        path = self._part(owner, digest)
+        if self.offset(owner, digest) < total:
+            return None
+        file = path.stat().st_ino
+        try:
+            found = content.digest_of(path)
+            if found != digest:
+                said = f"what was sent has the digest {found}, not {digest}"
+                raise Invalid.of("the file", (Fault("digest", said),))
+            self._blobs.keep(path, Blob(digest, total))
+            with disk_faults():
+                self._mark(owner, digest).touch()
+            return Blob(digest, total)
+        finally:
+            # Once it is moved to its place, whoever comes next may have begun a new one here.
+            if _is(path, file):
+                path.unlink()
+
+    def collect(self, untouched_since: datetime) -> int:
+        """Forget what nobody went on with. How many."""
+        gone = 0
+        for file in self._blobs.root.glob("uploads/*/*"):
+            with suppress(FileNotFoundError):  # somebody went on with it, to the end
+                if datetime.fromtimestamp(file.stat().st_mtime, UTC) < untouched_since:
+                    file.unlink()
+                    gone += 1
+        return gone
+
+    def _part(self, owner: str, digest: str) -> Path:
+        return self._mark(owner, digest).with_suffix(".part")
+
+    def _mark(self, owner: str, digest: str) -> Path:
+        # Names of people may hold anything.
+        folder = hashlib.sha256(owner.encode()).hexdigest()[:32]
+        return self._blobs.root / "uploads" / folder / content.hex_of(digest)
+
+
+class Piece:
+    def __init__(self, file: io.FileIO, total: int) -> None:
+        self._file = file
+        self._left = total - file.tell()
+
+    def write(self, data: bytes) -> None:
+        """TooLarge beyond the size that was announced."""
+        self._left -= len(data)
+        if self._left < 0:
+            raise TooLarge("more bytes came than the file was said to have")
+        with disk_faults():
+            content.write_all(self._file, data)
+
+
+def _is(path: Path, file: int) -> bool:
+    try:
+        return path.stat().st_ino == file
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,89 @@
+"""describe: one object for people to read, with what became of it and who changed it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from mizzen import errors
+from mizzen.cli import output, words
+from mizzen.cli.output import Format
+from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.words import KindArgument, NameArgument
+
+if TYPE_CHECKING:
+    from mizzen.sdk.client import AsyncPlane
+
+_LAST: Final = 5
+_OWN: Final = frozenset({"conditions", "observedGeneration"})
+
+
+def describe(
+    kind: KindArgument,
+    name: NameArgument = None,
+    namespace: Namespace = None,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Show one object: what was asked for, what became of it and why, and its last changes.
+
+    \b
+    Example:
+      mizzen describe inferencemodel iris-1
+      mizzen describe model/iris
+    """
+    found, named = words.one_object(kind, name)
+
+    async def work(plane: AsyncPlane) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        resource = await plane.get(found.plural, named)
+        try:
+            changes = [] if found.virtual else await plane.revisions(found.name, named)
+        except errors.NotFound:  # kinds that controllers write have no history
+            changes = []
+        return resource, changes[-_LAST:]
+
+    resource, changes = call(data_dir, work, namespace)
+    if form is not Format.TABLE:
+        output.data({**resource, "changes": changes}, form)
+        return
+    for line in lines(resource, changes):
+        output.say(line)
+
+
+def lines(resource: Mapping[str, Any], changes: list[dict[str, Any]]) -> Iterator[str]:
+    metadata, status = resource["metadata"], resource.get("status") or {}
+    yield f"{resource['kind']}/{metadata['name']} in namespace {metadata.get('namespace', 'default')}"
+    yield f"  created   {metadata.get('creationTimestamp', '')} ({output.age(metadata.get('creationTimestamp'))} ago)"
+    if metadata.get("deletionTimestamp"):
+        yield f"  deleting  since {metadata['deletionTimestamp']}"
+    for title in ("labels", "annotations"):
+        if metadata.get(title):
+            yield f"  {title}"
+            yield from (f"    {key}: {value}" for key, value in sorted(metadata[title].items()))
+    yield from _block("Spec", resource.get("spec") or {})
+    yield from _block("Status", {key: value for key, value in status.items() if key not in _OWN})
+    yield from _conditions(status.get("conditions") or ())
+    if changes:
+        yield "Last changes"
+        for change in changes:
+            yield f"  {change['number']:>4}  {change['time']}  {change['action']} by {change['actor']}"
+
+
+def _block(title: str, data: Mapping[str, Any]) -> Iterator[str]:
+    import yaml
+
+    if data:
+        yield title
+        text = yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True, width=100)
+        yield from (f"  {line}" for line in text.splitlines())
+
+
+def _conditions(conditions: Any) -> Iterator[str]:
+    if conditions:
+        yield "Conditions"
+    for condition in conditions:
+        since = output.age(condition.get("lastTransitionTime"))
+        why = ", ".join(filter(None, (condition.get("reason"), since and f"for {since}")))
+        yield f"  {condition['type']}: {condition['status']} ({why})"
+        if condition.get("message"):
+            yield f"    {condition['message']}"

@@ -1,0 +1,215 @@
+"""apply, lint, diff: what files say, and what a plane has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mizzen import errors
+from mizzen.cli import output
+from mizzen.cli.output import Format
+from mizzen.cli.session import DataDir, Namespace, Output, call
+
+if TYPE_CHECKING:
+    from mizzen.manifests.lint import Checked
+    from mizzen.manifests.reader import Document
+    from mizzen.sdk.applying import Applied
+    from mizzen.sdk.client import AsyncPlane
+    from mizzen.sdk.comparing import Comparison, FileChange
+
+Files = Annotated[
+    list[str], typer.Option("--file", "-f", metavar="FILE|DIR|-", help="YAML or JSON; '-' is stdin. Repeatable.")
+]
+
+
+class Home(StrEnum):
+    EMBEDDED = "embedded"
+    CLUSTER = "cluster"
+
+
+def apply(
+    *,
+    files: Files,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until all are accepted, and servers ready.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would happen; nothing is written.")] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait.")] = 120.0,
+    namespace: Namespace = None,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Create or update the objects in files. All are checked first: one fault, and nothing is sent.
+
+    \b
+    Example:
+      mizzen apply -f model.yaml
+      mizzen apply -f manifests/ --dry-run
+      mizzen get model iris -o yaml | mizzen apply -f -
+    """
+    from mizzen.sdk import applying
+
+    documents = _read(files)
+    done: list[Applied] = []
+
+    async def work(plane: AsyncPlane) -> None:
+        for document in applying.good(plane, documents, namespace):
+            applied = await applying.apply_one(plane, document, dry_run=dry_run, namespace=namespace)
+            done.append(applied)
+            if form is Format.TABLE:
+                output.say(f"{applied}{' (dry run)' if dry_run else ''}")
+        if wait and not dry_run:
+            for applied in done:
+                await plane.wait(applied.kind, applied.name, _done(applied.kind), timeout, namespace=applied.namespace)
+
+    call(data_dir, work, namespace)
+    if form is not Format.TABLE:
+        output.data({"items": [asdict(applied) for applied in done]}, form)
+
+
+def lint(
+    files: Files,
+    home: Annotated[Home, typer.Option("--for", help="The home whose abilities count.")] = Home.EMBEDDED,
+    form: Output = Format.TABLE,
+) -> None:
+    """Check files without a plane. Exit code 0 when all would be accepted, also with warnings.
+
+    \b
+    Example:
+      mizzen lint -f manifests/
+      mizzen lint -f graph.yaml --for cluster
+    """
+    from mizzen.manifests import lint as linting
+
+    checked = linting.lint(_read(files), linting.CAPABILITIES[home.value])
+    if form is Format.TABLE:
+        for one in checked:
+            for line in _lines(one):
+                output.say(line)
+    else:
+        output.data({"items": [_as_data(one) for one in checked]}, form)
+    if any(one.faults for one in checked):
+        raise typer.Exit(1)
+
+
+def diff(
+    versions: Annotated[
+        list[str] | None, typer.Argument(metavar="MODEL:VERSION MODEL:VERSION", help="Two versions to compare.")
+    ] = None,
+    files: Annotated[
+        list[str] | None, typer.Option("--file", "-f", metavar="FILE|DIR|-", help="Compare these with what is live.")
+    ] = None,
+    namespace: Namespace = None,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Show what applying files would change, or how two versions differ.
+
+    Exit code 0: nothing, 1: something, 2: trouble.
+
+    \b
+    Example:
+      mizzen diff -f model.yaml
+      mizzen diff iris:1 iris:2
+      mizzen diff iris@prod iris:3 -o json
+    """
+    if bool(files) == bool(versions) or (versions and len(versions) != 2):
+        raise typer.BadParameter("give either -f FILE, or two versions such as iris:1 iris:2")
+    try:
+        if files:
+            same = _diff_files(files, namespace, data_dir, form)
+        else:
+            same = _diff_versions(versions or [], namespace, data_dir, form)
+    except errors.MizzenError as error:
+        output.fail(error)
+        raise typer.Exit(2) from error
+    if not same:
+        raise typer.Exit(1)
+
+
+def _read(files: list[str]) -> list[Document]:
+    from mizzen.manifests import reader
+
+    return [document for file in files for document in reader.read(file)]
+
+
+def _diff_files(files: list[str], namespace: str | None, data_dir: Path | None, form: Format) -> bool:
+    from mizzen.sdk import applying
+
+    documents = _read(files)
+    text = call(data_dir, lambda plane: applying.diff(plane, documents, namespace=namespace), namespace)
+    if form is not Format.TABLE:
+        output.data({"diff": text}, form)
+    elif text:
+        output.say(text, nl=False)
+    return not text
+
+
+def _diff_versions(versions: list[str], namespace: str | None, data_dir: Path | None, form: Format) -> bool:
+    from mizzen.sdk import comparing
+
+    found = call(data_dir, lambda plane: comparing.compare(plane, versions[0], versions[1]), namespace)
+    if form is not Format.TABLE:
+        output.data(asdict(found), form)
+    else:
+        for line in _compared(found):
+            output.say(line)
+    return found.equal
+
+
+def _compared(found: Comparison) -> Iterator[str]:
+    yield f"{found.before} -> {found.after}"
+    for change in found.fields:
+        yield f"  {change.field}: {_plain(change.before)} -> {_plain(change.after)}"
+    width = max((len(file.path) for file in found.files), default=0)
+    for file in found.files:
+        yield f"  {file.change:<8} {file.path:<{width}}  {_sizes(file)}".rstrip()
+    halves = " and ".join(found.halves)
+    yield f"{halves} changed" if halves else "no file changed"
+
+
+def _plain(value: Any) -> str:
+    import json
+
+    return "-" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _sizes(file: FileChange) -> str:
+    if file.change == "changed":
+        return f"{output.size(file.before)} -> {output.size(file.after)}"
+    return output.size(file.before if file.after is None else file.after)
+
+
+def _lines(one: Checked) -> Iterator[str]:
+    at = f"{one.document.source}: {one.document}"
+    for fault in one.faults:
+        yield f"{at}: {fault}"
+    for warning in one.warnings:
+        yield f"{at}: warning: {warning}"
+    if not one.faults:
+        count = len(one.warnings)
+        odd = f" with {count} warning{'s' if count > 1 else ''}" if count else ""
+        yield f"{at}: accepted{odd}"
+
+
+def _as_data(one: Checked) -> dict[str, Any]:
+    document = one.document
+    return {
+        "source": document.source,
+        "line": document.line,
+        "object": str(document),
+        "accepted": not one.faults,
+        "faults": [asdict(fault) for fault in one.faults],
+        "warnings": [asdict(warning) for warning in one.warnings],
+    }
+
+
+def _done(kind: str) -> str:
+    """The condition that says an object of this kind is what was asked for."""
+    from mizzen.kinds import catalog
+
+    paths = {column.path for column in catalog.BY_NAME[kind].columns}
+    return "Ready" if "condition:Ready" in paths else "Accepted"

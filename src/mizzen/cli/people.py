@@ -1,0 +1,203 @@
+"""user, token, permit, whoami, audit: who may do what, and who did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mizzen import errors
+from mizzen.cli import output, times
+from mizzen.cli.output import Format
+from mizzen.cli.session import DataDir, Namespace, Output, call
+
+if TYPE_CHECKING:
+    from mizzen.sdk.client import AsyncPlane
+
+user = typer.Typer(name="user", help="Users: add, list, delete.", no_args_is_help=True)
+token = typer.Typer(name="token", help="Tokens of a user: create, list, revoke.", no_args_is_help=True)
+
+UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
+
+
+@user.command("add")
+def add_user(name: UserArgument, data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+    """Add a user. They may do what strangers may until 'permit' says more, and need a token.
+
+    \b
+    Example:
+      mizzen user add ann
+    """
+    made = call(data_dir, lambda plane: plane.add_user(name))
+    output.outcome(made, form, f"user {name} added")
+
+
+@user.command("list")
+def list_users(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+    """List users.
+
+    \b
+    Example:
+      mizzen user list
+    """
+    output.listing(call(data_dir, lambda plane: plane.users()), ("name", "created", "createdBy"), "no users", form)
+
+
+@user.command("delete")
+def delete_user(name: UserArgument, data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+    """Delete a user and revoke all their tokens.
+
+    \b
+    Example:
+      mizzen user delete ann
+    """
+    call(data_dir, lambda plane: plane.delete_user(name))
+    output.outcome({"name": name, "deleted": True}, form, f"user {name} deleted")
+
+
+@token.command("create")
+def create_token(
+    name: UserArgument,
+    expires: Annotated[
+        str | None, typer.Option("--expires", metavar="SPAN", help="How long it is good: 12h, 30d; default: for ever.")
+    ] = None,
+    note: Annotated[str, typer.Option(help="What it is for.")] = "",
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Create a token and print it, this once; nothing else is printed.
+
+    \b
+    Example:
+      mizzen token create ann --expires 30d --note laptop
+      export MIZZEN_TOKEN=$(mizzen token create ci)
+    """
+    made = call(data_dir, lambda plane: plane.create_token(name, expires_in=expires, note=note))
+    output.outcome(made, form, str(made["token"]))
+
+
+@token.command("list")
+def list_tokens(name: UserArgument, data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+    """List the tokens of a user by their ids, also expired and revoked ones.
+
+    \b
+    Example:
+      mizzen token list ann
+    """
+    found = call(data_dir, lambda plane: plane.tokens(name))
+    output.listing(found, ("id", "valid", "created", "expires", "revoked", "note"), f"{name} has no tokens", form)
+
+
+@token.command("revoke")
+def revoke_token(
+    name: UserArgument,
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="Of the token, as 'token list' shows it.")],
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Revoke a token: from the next request on it opens nothing.
+
+    \b
+    Example:
+      mizzen token revoke ann 1f2e3d4c5b6a
+    """
+    call(data_dir, lambda plane: plane.revoke_token(name, token_id))
+    output.outcome({"user": name, "id": token_id, "revoked": True}, form, f"token {token_id} of {name} revoked")
+
+
+def permit(
+    *,
+    name: Annotated[str, typer.Argument(metavar="USER", help="A user, group:NAME, or '*' for all with a token.")],
+    verbs: Annotated[list[str], typer.Argument(metavar="VERB…", help="read, predict, write, admin.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="iris, iris@prod or namespace/default.")],
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take these verbs back.")] = False,
+    namespace: Namespace = None,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Let somebody do something with a model, one alias of it, or a namespace.
+
+    \b
+    Example:
+      mizzen permit ann read predict iris
+      mizzen permit ci write namespace/default
+      mizzen permit ann predict iris --revoke
+    """
+
+    async def work(plane: AsyncPlane) -> list[str]:
+        return await (plane.forbid if revoke else plane.permit)(name, *verbs, target=target)
+
+    left = call(data_dir, work, namespace)
+    said = f"may {' and '.join(left)}" if left else "may no longer do anything by this with"
+    output.outcome({"user": name, "verbs": left, "target": target}, form, f"{name} {said} {target}")
+
+
+def whoami(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+    """Show who the plane takes you for, and what you may do.
+
+    \b
+    Example:
+      mizzen whoami
+    """
+    found = call(data_dir, lambda plane: plane.whoami())
+    if form is not Format.TABLE:
+        output.data(found, form)
+        return
+    groups = f" of {', '.join(found['groups'])}" if found.get("groups") else ""
+    output.say(f"{found['name']}{groups}{', admin of the plane' if found.get('admin') else ''}")
+    for binding in found.get("bindings") or ():
+        output.say(f"may {' and '.join(binding['verbs'])} {_target(binding['target'])}")
+
+
+def audit(
+    *,
+    actor: Annotated[str | None, typer.Option(help="Only what this one asked.")] = None,
+    refused: Annotated[bool, typer.Option("--refused", help="Only what was refused.")] = False,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", callback=times.option, help="An ISO time, or 10m, 2h, 3d ago.")
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="Only about objects of this kind.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only about objects of this name.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many, the newest.")] = 50,
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only of this namespace.")] = None,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Show who asked to change what, and every refusal with its reason; newest first.
+
+    \b
+    Example:
+      mizzen audit --refused --since 1d
+      mizzen audit --actor ann
+    """
+    query = {
+        "actor": actor, "allowed": False if refused else None, "since": since, "name": name, "namespace": namespace,
+        "kind": _kind(kind),
+    }  # fmt: skip
+
+    async def work(plane: AsyncPlane) -> list[dict[str, Any]]:
+        return [entry async for entry in plane.audit(limit=limit, **query)]
+
+    entries = call(data_dir, work)
+    keys = ("time", "actor", "verb", "kind", "namespace", "name", "allowed", "reason")
+    output.listing(entries, keys, "nothing was asked", form)
+
+
+def _kind(word: str | None) -> str | None:
+    """The kind by any of its names; what is none of ours (Secret, User) as it is written."""
+    if word is None:
+        return None
+    from mizzen.kinds import catalog
+
+    try:
+        return catalog.find(word).name
+    except errors.NotFound:
+        return word
+
+
+def _target(target: dict[str, str]) -> str:
+    if not target.get("model"):
+        return f"namespace/{target.get('namespace', 'default')}"
+    alias = f"@{target['alias']}" if target.get("alias") else ""
+    where = "" if target.get("namespace", "default") == "default" else f" in namespace {target['namespace']}"
+    return f"{target['model']}{alias}{where}"

@@ -1,0 +1,96 @@
+"""Components of an Application. Each type is a module with typed parameters; the table is the one lookup of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from mizzen.errors import Fault
+from mizzen.kinds import typed
+from mizzen.kinds.findings import Context, Finding
+from mizzen.kinds.infrastructure import BucketProperties, ChartProperties, ClusterProperties
+from mizzen.kinds.meta import name_fault
+from mizzen.kinds.predictors import ServingProperties
+from mizzen.kinds.training_components import (
+    PyTorchJobProperties,
+    TFJobProperties,
+    TrainingProperties,
+    TrainingTaskProperties,
+)
+from mizzen.kinds.traits import Trait
+from mizzen.kinds.typed import Type, Typed, repeated
+
+Family = Literal["training", "serving", "terraform", "helm"]
+"""What a component is for, and so which steps can apply it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentType(Type):
+    family: Family = "serving"
+
+
+TYPES: tuple[ComponentType, ...] = (
+    ComponentType("tfjob", TFJobProperties, "Trains with TensorFlow.", family="training"),
+    ComponentType("pytorchjob", PyTorchJobProperties, "Trains with PyTorch.", family="training"),
+    ComponentType(
+        "training", TrainingTaskProperties, "Trains with any framework.", ("model-training",), family="training"
+    ),
+    ComponentType(
+        "tfserving", ServingProperties, "Serves versions of models under one name.", ("model-serving",),
+        family="serving",
+    ),
+    ComponentType("helm-chart", ChartProperties, "A release of a Helm chart.", family="helm"),
+    ComponentType("k8s-cluster", ClusterProperties, "A Kubernetes cluster.", family="terraform"),
+    ComponentType("s3-bucket", BucketProperties, "A bucket for objects.", ("oss-bucket",), family="terraform"),
+)  # fmt: skip
+
+
+class Component(Typed):
+    """One part of an application, such as a training job, a service or a bucket."""
+
+    noun: ClassVar[str] = "component"
+    types: ClassVar[tuple[Type, ...]] = TYPES
+
+    name: str = Field(description="Its name, unique in the application. What it serves is called by this name.")
+    traits: tuple[Trait, ...] = Field((), description="What is attached to it, such as an exporter of metrics.")
+    depends_on: tuple[str, ...] = Field(
+        (), description="Components that must be healthy before it is applied, when there is no workflow."
+    )
+    module: str | None = Field(
+        None, min_length=1,
+        description="A Terraform module of one's own, by path or address; `properties` are then its variables.",
+    )  # fmt: skip
+    deletion_policy: Literal["Keep", "Delete"] = Field(
+        "Keep", description="What becomes of infrastructure when the object is deleted."
+    )
+
+    @property
+    def family(self) -> Family | None:
+        """None when the type is unknown."""
+        known = typed.find(TYPES, self.type)
+        return known.family if known else None
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        fault = name_fault(self.name, f"{at}.name")
+        if fault:
+            yield fault
+        places = [(f"{at}.traits[{index}].name", one.name) for index, one in enumerate(self.traits)]
+        yield from repeated(places, "trait")
+        yield from self._infrastructure_faults(at)
+        if self.module is not None and self.family == "terraform":
+            return  # its variables are known to the module alone
+        yield from super().check(at, context)
+        properties = self.typed
+        if isinstance(properties, ServingProperties | TrainingProperties):
+            so = f"component '{self.name}' stays not ready"
+            yield from properties.unrunnable(f"{at}.properties", context, so)
+
+    def _infrastructure_faults(self, at: str) -> Iterator[Fault]:
+        if self.module is not None and self.family not in ("terraform", None):
+            made = ", ".join(type_.name for type_ in TYPES if type_.family == "terraform")
+            yield Fault(f"{at}.module", f"only what Terraform makes has a module: {made}")
+        if "deletion_policy" in self.model_fields_set and self.family in ("training", "serving"):
+            yield Fault(f"{at}.deletionPolicy", "only infrastructure has one; this is deleted with the application")

@@ -1,0 +1,48 @@
+"""Every condition a status may hold and every reason it may give, each with what it means to whoever reads it.
+
+docs/reference/conditions.md is made from here. A test fails on a reason that a controller or engine gives and that is
+not here, and on one that is here and that nobody gives.
+"""
+
+from __future__ import annotations
+
+TYPES: dict[str, str] = {
+    "Accepted": "On every kind that people write: the spec can be worked with. False lists every fault; "
+    "warnings stand in the message of a True one.",
+    "Ready": "On an InferenceModel: a replica of the version asked for answers; during a switch, of the new one.",
+    "Available": "On a Workload: at least one replica is ready.",
+    "Servable": "On a ModelVersion: a server of it answered once. False: it was tried and could not be loaded.",
+}
+
+REASONS: dict[str, str] = {
+    # of Accepted
+    "Accepted": "Nothing is wrong with the spec.",
+    "AcceptedWithWarnings": "It is accepted, and the message says what is odd about it.",
+    "InvalidSpec": "The stored spec breaks rules; the message lists the faults. Whatever runs, runs on.",
+    "ModelNotFound": "The model that `spec.aliasOf` names is not there. Create it, or name another.",
+    "AliasChain": "`spec.aliasOf` names a second name. Name the model that the message says.",
+    "VersionNotFound": "The version that is asked for is not there, or the model has no current one. Register it.",
+    # of Ready, when nothing can be started
+    "ContainersUnsupported": "It is a container image, and this engine runs none. Register a version from files.",
+    "ManifestNotFetched": "Archives of `spec.manifest` are not fetched yet. Register the version from its URL instead.",
+    "CheckpointNotFound": "The checkpoint that is asked for is not there.",
+    "UnsupportedFramework": "Nothing here can load this framework; the message lists what can be loaded.",
+    "NodeNotFound": "No Node has the name or the labels that are asked for.",
+    "NodeNotReady": "A Node fits, and takes no work now.",
+    "PlacementConflict": "`spec.nodeName` names a Node that breaks `spec.nodeSelector` or `spec.deployToLayer`.",
+    # of Ready and Available, when replicas are wanted
+    "Serving": "A replica of the version answers.",
+    "ReplicasReady": "At least one replica is ready; the message says how many.",
+    "NoReplicas": "None is wanted: `spec.replicas` is 0.",
+    "Starting": "A replica was started and has not answered yet.",
+    "Stopping": "Replicas are ending.",
+    "BackOff": "A replica ended, and is started again after a while.",
+    "CrashLoop": "A replica ends again and again; its log says why.",
+    "Failed": "A replica gave up for good, or its files cannot be had.",
+    "LoadFailed": "The model cannot be loaded, however often it is tried. The message is its error.",
+    "SecretNotFound": "A variable takes its value from a secret that is not there. `mizzen secret set` makes it.",
+    "SecretUnreadable": "A secret is there and cannot be decrypted. Set it again.",
+    # of Servable
+    "NotServedYet": "No server of the version has answered yet.",
+    "Served": "A server of the version answered.",
+}

@@ -1,0 +1,54 @@
+"""Where a training job takes its data from. Fetched and verified before its command starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from mizzen.errors import Fault
+from mizzen.kinds import choices
+from mizzen.kinds.findings import Context, Finding, Warn
+from mizzen.kinds.meta import Part
+from mizzen.kinds.names import Name
+from mizzen.kinds.urls import Sha256sum, WebUrl
+
+
+def _bucket(name: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][-.a-z0-9]{1,61}[a-z0-9]", name):
+        raise ValueError(f"{name[:100]!r} is no bucket: 3 to 63 lower-case letters, digits, '-' and '.'")
+    return name
+
+
+class S3Dataset(Part):
+    bucket: Annotated[str, AfterValidator(_bucket)] = Field(description="The bucket.")
+    prefix: str = Field("", description="Only what is below it. Empty: the whole bucket.")
+    endpoint: WebUrl | None = Field(None, description="Where the object store answers. Absent: as the settings say.")
+    region: str | None = Field(None, description="Its region.")
+    secret: Name | None = Field(
+        None, description="A secret with the keys `accessKeyId` and `secretAccessKey`. Absent: as the settings say."
+    )
+
+
+class HttpDataset(Part):
+    url: WebUrl = Field(description="Where the file is.")
+    sha256sum: Sha256sum | None = Field(None, alias="sha256sum", description="sha256 of the file.")
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        if self.sha256sum is None:
+            yield Warn(at, "has no sha256sum, so what is fetched is not verified")
+
+
+class Dataset(Part):
+    """Exactly one of `s3`, `http` and `path`."""
+
+    s3: S3Dataset | None = Field(None, description="A bucket of an S3-compatible object store.")
+    http: HttpDataset | None = Field(None, description="One file, by http or https.")
+    path: str | None = Field(None, min_length=1, description="A file or folder on the machine the job runs on.")
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        yield from choices.exactly_one(self, ("s3", "http", "path"), at, context)
+        if self.path is not None and not self.path.startswith("/"):
+            yield Fault(f"{at}.path", f"'{self.path[:100]}' is no absolute path")

@@ -1,0 +1,85 @@
+"""Variables of the environment: a value, or a reference to a secret. A secret's value never stands in a spec."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from mizzen.errors import Fault
+from mizzen.kinds import choices
+from mizzen.kinds.findings import Context, Finding
+from mizzen.kinds.meta import Part
+from mizzen.kinds.names import Name
+
+OWN_VARIABLES = frozenset(
+    {
+        "MIZZEN_SOCKET", "MIZZEN_ARTIFACTS", "MIZZEN_ARTIFACTS_DIGEST", "MIZZEN_TERMINATION_LOG", "MIZZEN_DATA_DIR",
+        "MIZZEN_DATASET_DIR", "MIZZEN_PROCESS_KEY", "MIZZEN_PROCESS_RUN", "MIZZEN_RUN_DIR", "MIZZEN_LISTENERS",
+        "MIZZEN_SETTINGS",
+    }
+)  # fmt: skip
+"""Set by Mizzen for what it starts, and by nobody else."""
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEY = re.compile(r"[-._A-Za-z0-9]{1,253}")
+
+
+def _variable(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError(f"{name[:100]!r} is no name of a variable: letters, digits and '_', not a digit first")
+    if name in OWN_VARIABLES:
+        raise ValueError(f"'{name}' is set by Mizzen itself")
+    return name
+
+
+def _secret_key(key: str) -> str:
+    if not _KEY.fullmatch(key):
+        raise ValueError(f"{key[:100]!r} is no key of a secret: letters, digits, '-', '_' and '.', at most 253")
+    return key
+
+
+VariableName = Annotated[str, AfterValidator(_variable)]
+
+
+class SecretKeyRef(Part):
+    """One value of a secret in the object's own namespace."""
+
+    name: Name = Field(description="The secret, as `mizzen secret set` named it.")
+    key: Annotated[str, AfterValidator(_secret_key)] = Field(description="Which of its values.")
+
+
+class ValueFrom(Part):
+    secret_key_ref: SecretKeyRef = Field(description="The value of a secret.")
+
+
+class EnvVar(Part):
+    name: VariableName = Field(description="The variable's name.")
+    value: str | None = Field(None, description="Its value. Everybody who may read the object sees it.")
+    value_from: ValueFrom | None = Field(None, description="In place of `value`: where the value is taken from.")
+
+    @property
+    def secret(self) -> SecretKeyRef | None:
+        return self.value_from.secret_key_ref if self.value_from else None
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        yield from choices.exactly_one(self, ("value", "value_from"), at, context)
+
+
+def repeated(variables: Iterable[EnvVar], at: str) -> Iterator[Fault]:
+    """A fault for every name that was there before; `at` is the path of the list."""
+    seen: set[str] = set()
+    for index, variable in enumerate(variables):
+        if variable.name in seen:
+            yield Fault(f"{at}[{index}].name", f"'{variable.name}' is given twice")
+        seen.add(variable.name)
+
+
+def plain_values(variables: Iterable[EnvVar]) -> dict[str, str]:
+    return {variable.name: variable.value for variable in variables if variable.value is not None}
+
+
+def secret_values(variables: Iterable[EnvVar]) -> dict[str, SecretKeyRef]:
+    return {variable.name: variable.secret for variable in variables if variable.secret}

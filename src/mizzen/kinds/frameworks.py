@@ -1,0 +1,31 @@
+"""Which frameworks Mizzen knows by name. An unknown one is odd, not wrong: a plug-in may bring it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from mizzen.kinds.findings import Warn, suggestion
+
+FRAMEWORKS: tuple[str, ...] = (
+    "sklearn", "xgboost", "lightgbm", "onnx", "tensorflow", "pytorch", "mlflow", "python",
+)  # fmt: skip
+SERVED_FRAMEWORKS: tuple[str, ...] = ("sklearn", "python")
+"""Those the runtime that comes with Mizzen can serve."""
+
+
+def _word(text: str) -> str:
+    if not re.fullmatch(r"[a-z][-_.a-z0-9]{0,62}", text):
+        raise ValueError(f"{text[:100]!r} is no framework: a lower-case word such as {', '.join(FRAMEWORKS[:3])}")
+    return text
+
+
+Framework = Annotated[str, AfterValidator(_word)]
+
+
+def framework_warning(framework: str | None, at: str) -> Iterator[Warn]:
+    if framework is not None and framework not in FRAMEWORKS:
+        yield Warn(at, f"unknown framework '{framework}'; {suggestion(framework, FRAMEWORKS, 'known')}")

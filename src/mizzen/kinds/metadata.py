@@ -1,0 +1,83 @@
+"""The metadata that people write: names, labels, annotations. Pure; every fault at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from mizzen.errors import Fault
+from mizzen.kinds.findings import suggestion
+from mizzen.kinds.meta import name_fault
+
+WRITABLE = ("name", "namespace", "labels", "annotations")
+SERVER_SIDE = (
+    "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+    "managedFields", "ownerReferences", "finalizers", "selfLink", "generateName",
+)  # fmt: skip
+"""May be sent, because people send back what they got; it is not read."""
+
+MOST_LABELS = 64
+MOST_ANNOTATIONS = 256 * 1024
+"""Bytes of all keys and values together: every list and every watch carries them."""
+
+_KEY = re.compile(r"([a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
+
+
+def faults(metadata: Any) -> tuple[Fault, ...]:
+    """Of everything but the name, which each kind judges for itself."""
+    if not isinstance(metadata, Mapping):
+        return (Fault("metadata", "required" if metadata is None else "must be an object"),)
+    strange = [
+        Fault("metadata", f"unknown field '{field}'; {suggestion(str(field), WRITABLE)}")
+        for field in metadata
+        if field not in WRITABLE + SERVER_SIDE
+    ]
+    if metadata.get("namespace") is not None:
+        fault = name_fault(metadata["namespace"], "metadata.namespace")
+        strange += [fault] if fault else []
+    version = metadata.get("resourceVersion")
+    if version is not None and not isinstance(version, str):
+        strange.append(Fault("metadata.resourceVersion", "must be a text"))
+    return (
+        *strange,
+        *label_faults(metadata.get("labels"), "metadata.labels"),
+        *annotation_faults(metadata.get("annotations"), "metadata.annotations"),
+    )
+
+
+def label_faults(value: Any, path: str) -> tuple[Fault, ...]:
+    """Labels are selected by, so their alphabet is small; it is the one of Kubernetes."""
+    found = _text_faults(value, path)
+    if found or not value:
+        return found
+    if len(value) > MOST_LABELS:
+        return (Fault(path, f"at most {MOST_LABELS}, not {len(value)}"),)
+    rule = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+    return tuple(
+        Fault(f"{path}.{key}", f"the {part} must be {rule}")
+        for key, item in value.items()
+        for part, pattern, text in (("key", _KEY, key), ("value", _LABEL_VALUE, item))
+        if not pattern.fullmatch(text)
+    )
+
+
+def annotation_faults(value: Any, path: str) -> tuple[Fault, ...]:
+    found = _text_faults(value, path)
+    if found or not value:
+        return found
+    size = sum(len(text.encode(errors="surrogatepass")) for pair in value.items() for text in pair)
+    return (Fault(path, f"at most 256 KiB together, not {size:,} bytes"),) if size > MOST_ANNOTATIONS else ()
+
+
+def _text_faults(value: Any, path: str) -> tuple[Fault, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, Mapping):
+        return (Fault(path, "must be an object of texts"),)
+    return tuple(
+        Fault(f"{path}.{key}", f"must be a text; quote it: '{item}'")
+        for key, item in value.items()
+        if not isinstance(item, str)
+    )

@@ -1,0 +1,62 @@
+"""Where an InferenceModel may run: on this machine, or on the Nodes that its spec asks for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mizzen.kinds.meta import Resource
+from mizzen.kinds.serving import InferenceModelSpec
+
+HOSTNAME = "kubernetes.io/hostname"
+"""A label that every Node has, whether or not somebody wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """Why it cannot run where it is asked to."""
+
+    reason: str
+    message: str
+
+
+def asks_for_node(spec: InferenceModelSpec) -> bool:
+    """False: this machine will do."""
+    return bool(spec.node_name or spec.node_selector) or spec.deploy_to_layer == "edge"
+
+
+def misplaced(spec: InferenceModelSpec, nodes: Iterable[Resource]) -> Misplaced | None:
+    """None when it may run here."""
+    if not asks_for_node(spec):
+        return None
+    living = [node for node in nodes if not node.deleting]
+    if spec.node_name:
+        living = [node for node in living if node.meta.name == spec.node_name]
+        if not living:
+            return Misplaced("NodeNotFound", f"there is no node '{spec.node_name}'")
+    fitting = [node for node in living if not unmet(spec, node)]
+    if fitting:
+        return Misplaced("NodeNotReady", f"node '{fitting[0].meta.name}' takes no work from this plane yet")
+    if spec.node_name:
+        wrong = "; ".join(unmet(spec, living[0]))
+        return Misplaced("PlacementConflict", f"node '{spec.node_name}' is not one that is asked for: {wrong}")
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(spec.node_selector.items()))
+    wanted = " ".join(filter(None, (f"in layer {spec.deploy_to_layer}", labels and f"with {labels}")))
+    return Misplaced("NodeNotFound", f"there is no node {wanted}")
+
+
+def unmet(spec: InferenceModelSpec, node: Resource) -> list[str]:
+    """What the node lacks of what is asked for."""
+    has = labels_of(node)
+    lacking = [
+        f"its label {key} is {has[key]!r}, not {value!r}" if key in has else f"it has no label {key}"
+        for key, value in sorted(spec.node_selector.items())
+        if has.get(key) != value
+    ]
+    layer = node.spec.get("layer", "cloud")
+    return lacking if layer == spec.deploy_to_layer else [*lacking, f"its layer is {layer}, not {spec.deploy_to_layer}"]
+
+
+def labels_of(node: Resource) -> Mapping[str, str]:
+    own = node.spec.get("labels")
+    return {HOSTNAME: node.meta.name, **(own if isinstance(own, Mapping) else {}), **node.meta.labels}

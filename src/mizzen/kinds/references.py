@@ -1,0 +1,72 @@
+"""References to what is served or registered: `name`, `name:version` or `name@alias`. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from mizzen.kinds.meta import NAME
+from mizzen.kinds.versions import checked_alias, normal_version
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """At most one of `version` and `alias` is not empty. With neither, the current version is meant."""
+
+    name: str
+    version: str = ""
+    alias: str = ""
+
+    def __str__(self) -> str:
+        if self.version:
+            return f"{self.name}:{self.version}"
+        return f"{self.name}@{self.alias}" if self.alias else self.name
+
+
+def parse(text: str) -> Reference:
+    """Raises ValueError, in words for the author of `text`."""
+    name, mark, rest = re.fullmatch(r"([^:@]*)([:@]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    if not NAME.fullmatch(name):
+        raise ValueError(f"{text[:100]!r} is no reference: write name, name:version or name@alias")
+    if mark == ":":
+        return Reference(name, version=normal_version(rest))
+    return Reference(name, alias=checked_alias(rest)) if mark else Reference(name)
+
+
+def parse_unaliased(text: str) -> Reference:
+    """`name` or `name:version`, where an alias would make a chain. Raises ValueError."""
+    reference = parse(text)
+    if reference.alias:
+        raise ValueError(f"'{text}' names an alias: write name or name:version")
+    return reference
+
+
+def split_version_suffix(name: str) -> tuple[str, str] | None:
+    """`mymodel-v2` -> (`mymodel`, `2`); None when the name does not end so. A model may really be called that."""
+    found = re.fullmatch(r"(.+)-(v[0-9]+)", name, re.DOTALL)
+    if found is None or not NAME.fullmatch(found[1]):
+        return None
+    try:
+        return found[1], normal_version(found[2])
+    except ValueError:
+        return None
+
+
+def _checked(text: str) -> str:
+    parse(text)
+    return text
+
+
+def _checked_unaliased(text: str) -> str:
+    parse_unaliased(text)
+    return text
+
+
+ReferenceText = Annotated[str, AfterValidator(_checked)]
+"""A field that holds a reference; kept as written."""
+
+UnaliasedText = Annotated[str, AfterValidator(_checked_unaliased)]
+"""A field that holds a reference without an alias; kept as written."""

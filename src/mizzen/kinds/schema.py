@@ -1,0 +1,152 @@
+"""Parts as OpenAPI schemas, in the subset that a CRD may hold ("structural"). Pure; derived from the types alone.
+
+A schema refuses nothing that we accept, so an embedded plane and a cluster take the same manifests:
+
+- No `default`: a default written into stored objects would make every apply a change.
+- What has a short form (a text in place of an object, one object in place of a list) is left open and examined by us.
+- `required_of_users` is not `required`: controllers, and people who write past us, use the same door on a cluster, and
+  stored objects may lack these fields. Our admission and our files' readers ask for them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from pydantic import BeforeValidator
+from pydantic.fields import FieldInfo
+
+from mizzen.kinds.meta import Part, Present
+
+ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
+_SCALARS: dict[type, dict[str, Any]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer", "format": "int64"},
+    float: {"type": "number"},
+}
+
+
+def schema_of(part: type[Part], *, long: bool = False) -> dict[str, Any]:
+    """The object a Part is on the wire. `long`: where there is a short form, say the long one, for people who read."""
+    return _Schemas(long).part(part, ())
+
+
+def described(part: type[Part]) -> str:
+    """The class's own words, in one paragraph."""
+    text = inspect.cleandoc(part.__doc__) if "__doc__" in vars(part) and part.__doc__ else ""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+class _Schemas:
+    def __init__(self, long: bool) -> None:
+        self._long = long
+
+    def part(self, part: type[Part], within: tuple[type[Part], ...]) -> dict[str, Any]:
+        if part in within:  # a schema cannot be endless
+            return {"type": "object", **ANYTHING}
+        result: dict[str, Any] = {"type": "object"}
+        if described(part):
+            result["description"] = described(part)
+        fields = {info.alias or name: info for name, info in part.model_fields.items()}
+        if fields:
+            result["properties"] = {name: self._field(info, (*within, part)) for name, info in fields.items()}
+        spelt_otherwise = set(part.synonyms.values())
+        required = [name for name, info in fields.items() if info.is_required() and name not in spelt_otherwise]
+        if required:
+            result["required"] = required
+        if part.open or part.synonyms:
+            result |= ANYTHING
+        return result
+
+    def _field(self, info: FieldInfo, within: tuple[type[Part], ...]) -> dict[str, Any]:
+        result = self._annotated(info.annotation, info.metadata, within)
+        if info.description:
+            result["description"] = info.description
+        return result
+
+    def _annotated(self, inner: Any, rules: Iterable[Any], within: tuple[type[Part], ...]) -> dict[str, Any]:
+        rules = tuple(rules)
+        if not self._long and any(isinstance(rule, BeforeValidator) and rule is not Present for rule in rules):
+            return dict(ANYTHING)
+        result = self._annotation(inner, within)
+        for rule in rules:
+            result |= _limits(rule, result)
+        return self._nullable(result) if Present in rules else result
+
+    def _annotation(self, annotation: Any, within: tuple[type[Part], ...]) -> dict[str, Any]:  # noqa: PLR0911 - one line for each form
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            return self._annotated(arguments[0], arguments[1:], within)
+        if origin is Literal:
+            kinds = {type(value) for value in arguments}
+            return (_SCALARS[kinds.pop()] if len(kinds) == 1 else {}) | {"enum": list(arguments)}
+        if origin in (Union, types.UnionType):
+            return self._union(arguments, within)
+        if origin in (tuple, list):
+            return {"type": "array", "items": self._annotation(arguments[0], within)}
+        if origin is dict:
+            inner = self._annotation(arguments[1], within)
+            return {"type": "object", **(ANYTHING if inner == ANYTHING else {"additionalProperties": inner})}
+        if isinstance(annotation, type) and issubclass(annotation, Part):
+            return self.part(annotation, within)
+        return dict(_SCALARS.get(annotation, ANYTHING))
+
+    def _union(self, arguments: tuple[Any, ...], within: tuple[type[Part], ...]) -> dict[str, Any]:
+        real = [argument for argument in arguments if argument is not type(None)]
+        one = _one_for_all([self._annotation(argument, within) for argument in real])
+        # Null is as good as absent for most fields; kubectl and YAML write it easily.
+        return self._nullable(one) if len(real) < len(arguments) else one
+
+    def _nullable(self, schema: dict[str, Any]) -> dict[str, Any]:
+        if schema.get("nullable") or schema == ANYTHING:
+            return schema
+        result = schema | {"nullable": True}
+        words = result.pop("enum", None)
+        if words is None:
+            return result
+        if self._long:
+            return result | {"enum": [*words, None]}
+        # Kubernetes finds null in no enum, whatever the enum holds; and asks a pattern of texts only.
+        return result | {"pattern": f"^({'|'.join(map(re.escape, words))})$"}
+
+
+def _one_for_all(schemas: list[dict[str, Any]]) -> dict[str, Any]:
+    """What takes all that any of them takes."""
+    if len(schemas) == 1:
+        return schemas[0]
+    kinds = {schema.get("type") for schema in schemas}
+    if kinds == {"string"}:
+        return {"type": "string"}
+    if kinds == {"integer", "string"}:
+        return {"x-kubernetes-int-or-string": True}
+    return {"type": "number"} if kinds == {"integer", "number"} else dict(ANYTHING)
+
+
+def _limits(rule: Any, schema: dict[str, Any]) -> dict[str, Any]:  # noqa: PLR0911 - one line for each form
+    kind = schema.get("type")
+    number = kind in ("integer", "number")
+    match rule:
+        case Ge(ge=limit) if number:
+            return {"minimum": limit}
+        case Gt(gt=limit) if number:
+            return {"minimum": limit, "exclusiveMinimum": True}
+        case Le(le=limit) if number:
+            return {"maximum": limit}
+        case Lt(lt=limit) if number:
+            return {"maximum": limit, "exclusiveMaximum": True}
+        case MinLen(min_length=limit) if kind in ("string", "array"):
+            return {"minLength" if kind == "string" else "minItems": limit}
+        case MaxLen(max_length=limit) if kind in ("string", "array"):
+            return {"maxLength" if kind == "string" else "maxItems": limit}
+        case FieldInfo():
+            merged: dict[str, Any] = {}
+            for one in rule.metadata:
+                merged |= _limits(one, schema)
+            return merged
+    pattern = getattr(rule, "pattern", None)
+    return {"pattern": pattern} if isinstance(pattern, str) else {}

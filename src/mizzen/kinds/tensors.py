@@ -1,0 +1,80 @@
+"""Tensors as the inference protocol describes them: what a model takes and gives, and given values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+from typing import Any, Literal
+
+from pydantic import Field
+
+from mizzen.errors import Fault
+from mizzen.kinds.findings import Context, Finding
+from mizzen.kinds.meta import Part
+
+Datatype = Literal[
+    "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES"
+]
+
+
+class TensorSpec(Part):
+    """One input or output: its name, type and shape."""
+
+    name: str = Field(min_length=1, description="The tensor's name.")
+    datatype: Datatype = Field(description="The type of each element, as the V2 protocol names it.")
+    shape: tuple[int, ...] = Field(description="Its dimensions; -1 where any number is fine.")
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        for index, size in enumerate(self.shape):
+            if size < -1:
+                yield Fault(f"{at}.shape[{index}]", f"must be at least -1, not {size}")
+
+
+class Tensor(Part):
+    """A tensor with its data."""
+
+    name: str = Field(min_length=1, description="The tensor's name.")
+    datatype: Datatype = Field(description="The type of each element, as the V2 protocol names it.")
+    shape: tuple[int, ...] = Field(description="Its dimensions.")
+    data: list[Any] = Field(description="Its elements, flat or nested.")
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        for index, size in enumerate(self.shape):
+            if size < 0:
+                yield Fault(f"{at}.shape[{index}]", f"must be at least 0, not {size}")
+        if min(self.shape, default=0) >= 0 and (there := _count(self.data)) != prod(self.shape):
+            yield Fault(f"{at}.data", f"has {there} elements; shape needs {prod(self.shape)}")
+        if (strange := next(_not_of(self.datatype, self.data), None)) is not None:
+            yield Fault(f"{at}.data", f"{strange} is no {self.datatype}")
+
+
+def repeated(tensors: Iterable[TensorSpec | Tensor], at: str) -> Iterator[Fault]:
+    """A fault for every name that was there before; `at` is the path of the list."""
+    seen: set[str] = set()
+    for index, tensor in enumerate(tensors):
+        if tensor.name in seen:
+            yield Fault(f"{at}[{index}].name", f"a second tensor '{tensor.name}'")
+        seen.add(tensor.name)
+
+
+def _count(data: list[Any]) -> int:
+    return sum(_count(item) if isinstance(item, list) else 1 for item in data)
+
+
+def _not_of(datatype: str, data: list[Any]) -> Iterator[str]:
+    """Elements of the wrong type, as text."""
+    for item in data:
+        if isinstance(item, list):
+            yield from _not_of(datatype, item)
+        elif not _fits(datatype, item):
+            yield "null" if item is None else repr(item)[:50]
+
+
+def _fits(datatype: str, item: Any) -> bool:
+    if datatype == "BOOL":
+        return isinstance(item, bool)
+    if datatype == "BYTES":
+        return isinstance(item, str)
+    if isinstance(item, bool):
+        return False
+    return isinstance(item, int | float) if datatype.startswith("FP") else isinstance(item, int)

@@ -1,0 +1,58 @@
+"""What may name a version of a model, and what an alias of one. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from mizzen.kinds.meta import NAME, VERSION
+
+RESERVED_VERSIONS = frozenset({"auto", "latest", "current"})
+MOST_DIGITS = 18
+
+_NUMBER = re.compile(r"v?([0-9]+)")
+
+
+def normal_version(version: str | int) -> str:
+    """`7`, `v7` and `007` are version 7; anything else is a lower-case name. Raises ValueError."""
+    text = str(version)
+    number = _NUMBER.fullmatch(text)
+    if number:
+        return _normal_number(number[1])
+    if text in RESERVED_VERSIONS:
+        raise ValueError(f"'{text}' is reserved and cannot name a version")
+    if not VERSION.fullmatch(text):
+        raise ValueError(f"{text[:100]!r} is no version: a number, or lower-case letters, digits, '-' and '.'")
+    return text
+
+
+def _normal_number(digits: str) -> str:
+    digits = digits.lstrip("0")
+    if not digits:
+        raise ValueError("versions count from 1")
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"the number of a version has at most {MOST_DIGITS} digits")
+    return digits
+
+
+def checked_alias(text: str) -> str:
+    """An alias stands where a version may stand, so it must not be mistaken for a number. Raises ValueError."""
+    if _NUMBER.fullmatch(text):
+        raise ValueError(f"'{text[:100]}' is a version, not an alias")
+    if text in RESERVED_VERSIONS:
+        raise ValueError(f"'{text}' is reserved and cannot name an alias")
+    if not NAME.fullmatch(text):
+        raise ValueError(f"{text[:100]!r} is no alias: lower-case letters, digits and '-', at most 63")
+    return text
+
+
+def _version_or_nothing(text: str | None) -> str | None:
+    return normal_version(text) if text else None
+
+
+Version = Annotated[str, AfterValidator(normal_version)]
+
+VersionOrNothing = Annotated[str | None, AfterValidator(_version_or_nothing)]
+"""Empty means not given, as the seeds' own types have it."""

@@ -1,0 +1,133 @@
+"""All that is wrong or odd with documents, as far as they alone can tell. Pure.
+
+A plane finds the same and, knowing other objects, perhaps more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from mizzen.errors import Fault, Invalid
+from mizzen.kinds import metadata
+from mizzen.kinds.findings import Context, Finding, Findings, Warn, unknown
+from mizzen.kinds.meta import DEFAULT_NAMESPACE
+from mizzen.manifests.reader import Document
+
+TOP: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+
+CAPABILITIES: Final[Mapping[str, frozenset[str]]] = {
+    "embedded": frozenset(),
+    "cluster": frozenset({"containers", "gpus"}),
+}
+"""What the engine of each home can do; without it a manifest is accepted, too, with a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    document: Document
+    faults: tuple[Fault, ...]
+    warnings: tuple[Warn, ...]
+
+
+def lint(
+    documents: Sequence[Document], capabilities: Collection[str] = (), namespace: str = DEFAULT_NAMESPACE
+) -> list[Checked]:
+    """What is found of each document, in their order. `namespace` is for those that name none."""
+    context = Context(capabilities=frozenset(capabilities), namespace=namespace)
+    checked = []
+    for document, again in zip(documents, repeated(documents, namespace), strict=True):
+        found = Findings.of((*document.faults, *document.warnings, *_examined(document, context), *again))
+        faults = tuple(_as_written(fault, document.unquoted) for fault in found.faults)
+        checked.append(Checked(document, faults, _worth_telling(found)))
+    return checked
+
+
+def repeated(documents: Sequence[Document], namespace: str = DEFAULT_NAMESPACE) -> list[tuple[Warn, ...]]:
+    """For each document, whether an earlier one is the same object."""
+    seen: dict[tuple[str, str, str], Document] = {}
+    return [tuple(_again(document, namespace, seen)) for document in documents]
+
+
+def demand_good(checked: Iterable[Checked]) -> None:
+    """Invalid with the faults of all documents, each with the file and the object it is of."""
+    faults = tuple(
+        Fault(f"{one.document.source}: {one.document}: {fault.path}".removesuffix(": "), fault.message)
+        for one in checked
+        for fault in one.faults
+    )
+    if faults:
+        raise Invalid(f"{len(faults)} fault{'s' if len(faults) > 1 else ''}; nothing was sent", faults=faults)
+
+
+def _examined(document: Document, context: Context) -> Iterator[Finding]:
+    kind, data = document.kind, document.data
+    if data:
+        yield from unknown(data, TOP)
+        yield from metadata.faults(data.get("metadata"))
+    if kind is None:
+        if data and not document.name:
+            yield _name_fault(document.metadata.get("name"))
+        return
+    if kind.internal:
+        yield Fault("kind", f"{kind.name} is internal: the plane writes it, people only read it")
+        return
+    spec = data["spec"]
+    if not isinstance(spec, Mapping):
+        yield Fault("spec", "must be an object")
+        spec = {}
+    name = document.metadata.get("name")
+    annotations = document.metadata.get("annotations")
+    known = replace(
+        context,
+        annotations=annotations if isinstance(annotations, Mapping) else {},
+        name=document.name,
+        namespace=str(document.metadata.get("namespace") or context.namespace),
+    )
+    if not document.name:
+        yield _name_fault(name)
+    for finding in kind.examine(document.name, spec, known):
+        if document.name or finding.path != "metadata.name":
+            yield finding
+
+
+def _worth_telling(found: Findings) -> tuple[Warn, ...]:
+    """What is odd about a spec helps to mend it, or says how it is taken; not when it is refused for other reasons."""
+    if not found.faults or any(_of_the_spec(fault) for fault in found.faults):
+        return found.warnings
+    return tuple(warning for warning in found.warnings if not _of_the_spec(warning))
+
+
+def _of_the_spec(finding: Finding) -> bool:
+    return finding.path == "spec" or finding.path.startswith("spec.")
+
+
+def _name_fault(name: Any) -> Fault:
+    said = "required" if name in (None, "") else f"must be a text; quote it: '{name}'"
+    return Fault("metadata.name", said)
+
+
+def _again(document: Document, namespace: str, seen: dict[tuple[str, str, str], Document]) -> Iterator[Warn]:
+    if document.kind is None or not document.name:
+        return
+    identity = (document.kind.name, str(document.metadata.get("namespace") or namespace), document.name)
+    first = seen.setdefault(identity, document)
+    if first is not document:
+        where = f"{first.source}, line {first.line}"
+        yield Warn("metadata.name", f"{document} is also in {where}; applied in this order, the last one stays")
+
+
+_NO_TEXT = re.compile(r"must be a text; quote it: '(.*)'|(True|False|[-+.\d]+) is not a name\b.*")
+
+
+def _as_written(fault: Fault, unquoted: Mapping[str, str]) -> Fault:
+    """With what stands in the file, not with what YAML made of it: `yes`, not `True`."""
+    written, said = unquoted.get(fault.path), _NO_TEXT.fullmatch(fault.message)
+    if written is None or said is None:
+        return fault
+    made = said[1] or said[2]
+    made = {"True": "true", "False": "false"}.get(made, made)
+    otherwise = "" if made == written else f", but YAML reads {written} as {made}"
+    return Fault(fault.path, f"must be a text{otherwise}; quote it: '{written}'")

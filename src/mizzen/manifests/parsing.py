@@ -1,0 +1,112 @@
+"""Text that people send, as plain JSON data or not at all.
+
+Unreadable are repeated keys, NaN, text that is no Unicode, deep nesting, and of YAML what JSON cannot say.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import yaml
+
+from mizzen.manifests import plain_yaml
+from mizzen.manifests.plain_yaml import DEPTH, Loaded
+
+T = TypeVar("T")
+
+
+class Unreadable(ValueError):
+    """The message completes `this text is …`: what is wrong, and where."""
+
+
+def read_json(data: bytes) -> Any:
+    return _readable("JSON", lambda: _demanded(json.loads(data.decode(), object_pairs_hook=_unique)))
+
+
+def read_yaml(data: bytes) -> Any:
+    """The one document in `data`."""
+    return _readable("YAML", lambda: _demanded(plain_yaml.load(data.decode())))
+
+
+def read_documents(data: bytes) -> list[Loaded]:
+    """Every document of YAML, or the one of JSON."""
+    if data.lstrip()[:1] in (b"{", b"["):
+        try:
+            return [Loaded(read_json(data), 1 + data[: len(data) - len(data.lstrip())].count(b"\n"))]
+        except Unreadable as error:
+            # YAML may begin with a brace, too; but who wrote one most likely meant JSON, so its fault is told.
+            try:
+                return _yaml_documents(data)
+            except Unreadable:
+                raise error from None
+    return _yaml_documents(data)
+
+
+def type_name(value: Any) -> str:
+    names = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
+    return "null" if value is None else names.get(type(value), f"a {type(value).__name__}")
+
+
+def _yaml_documents(data: bytes) -> list[Loaded]:
+    documents = _readable("YAML", lambda: list(plain_yaml.load_all(data.decode())))
+    for document in documents:
+        _readable("YAML", lambda value=document.value: _demanded(value))  # type: ignore[misc]
+    return documents
+
+
+def _readable(language: str, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except RecursionError as error:
+        raise Unreadable(f"not readable {language}: it is nested too deeply") from error
+    except (ValueError, KeyError, yaml.YAMLError) as error:  # KeyError: PyYAML, for !!bool maybe
+        raise Unreadable(f"not readable {language}: {_explained(error)}") from error
+
+
+def _demanded(value: T) -> T:
+    _demand_plain(value, "", DEPTH)
+    return value
+
+
+def _demand_plain(value: Any, path: str, depth: int) -> None:
+    if depth < 0:
+        raise ValueError(f"more than {DEPTH} levels")
+    match value:
+        case dict():
+            for key, item in value.items():
+                _demand_plain(key, path, depth)
+                _demand_plain(item, f"{path}.{key}" if path else key, depth - 1)
+        case list():
+            for index, item in enumerate(value):
+                _demand_plain(item, f"{path}[{index}]", depth - 1)
+        case str():
+            value.encode()  # half a surrogate pair cannot be stored: UnicodeEncodeError is a ValueError
+        case float() if not math.isfinite(value):
+            raise ValueError(f"{value} at '{path}' is no JSON number")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        raise ValueError(f"the key '{_first_repeated(key for key, _ in pairs)}' is repeated")
+    return result
+
+
+def _first_repeated(keys: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            return key
+        seen.add(key)
+    return None
+
+
+def _explained(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem and error.problem_mark:
+        mark = error.problem_mark
+        within = f" {error.context}" if error.context else ""
+        return f"{error.problem}{within}, line {mark.line + 1}, column {mark.column + 1}"
+    return " ".join(str(error).split())

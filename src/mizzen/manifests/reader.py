@@ -1,0 +1,153 @@
+"""Files, folders, stdin and texts, as documents: each one object, converted to what a plane is sent.
+
+Nothing is lost on the way: a text that cannot be read is a document with that fault, so that the others are looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from mizzen.errors import BadRequest, Fault, NotFound
+from mizzen.kinds.catalog import Kind
+from mizzen.kinds.findings import Findings, Warn
+from mizzen.kinds.meta import API_VERSION
+from mizzen.manifests import aliases, nulls, parsing
+from mizzen.manifests.plain_yaml import Loaded
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+STDIN: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object that somebody wrote."""
+
+    source: str
+    """The file's path; `stdin`; or what else tells where it is from."""
+    line: int
+    """Where it begins there, from 1."""
+    data: Mapping[str, Any]
+    """To be sent: of `mizzen.dev/v1alpha1`, with the kind's own name. Empty when it cannot be read."""
+    warnings: tuple[Warn, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    kind: Kind | None = None
+    """The one meant, also when it was misspelt; None when that cannot be told."""
+    unquoted: Mapping[str, str] = field(default_factory=dict)
+    """See `plain_yaml.Loaded`."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        metadata = self.data.get("metadata")
+        return metadata if isinstance(metadata, Mapping) else {}
+
+    @property
+    def name(self) -> str:
+        name = self.metadata.get("name")
+        return name if isinstance(name, str) else ""
+
+    def __str__(self) -> str:
+        """`Kind/name`, as far as it is known."""
+        kind = self.kind.name if self.kind else str(self.data.get("kind") or "object")
+        return f"{kind}/{self.name or '?'}"
+
+
+def read(place: str | os.PathLike[str]) -> list[Document]:
+    """The documents of a file, of all manifests in a folder, or of stdin (`-`). NotFound when there are none."""
+    if place == STDIN:
+        return _some(read_text(_stdin(), "stdin"), "stdin")
+    path = Path(place)
+    if path.is_dir():
+        files = list(manifests_in(path))
+        return _some((document for file in files for document in _read_file(file)), f"{path}")
+    return _some(_read_file(path), f"{path}")
+
+
+def read_text(text: str | bytes, source: str = "text") -> list[Document]:
+    """The documents of a text: YAML with `---` between them, or JSON."""
+    try:
+        loaded = parsing.read_documents(text.encode(errors="surrogatepass") if isinstance(text, str) else text)
+    except parsing.Unreadable as error:
+        return [Document(source, 1, {}, faults=(Fault("", str(error)),))]
+    return [document for one in loaded for document in _documents(source, one)]
+
+
+def read_data(data: Mapping[str, Any] | Iterable[Mapping[str, Any]], source: str = "object") -> list[Document]:
+    """The documents of plain data that a program made."""
+    objects = [data] if isinstance(data, Mapping) else list(data)
+    return [document for one in objects for document in _documents(source, Loaded(one, 1))]
+
+
+def manifests_in(folder: Path) -> Iterator[Path]:
+    """*.yaml, *.yml and *.json at every depth, sorted; what is hidden (.git, .mizzen) stays so."""
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(place, name) for name in sorted(files) if name.endswith(SUFFIXES) and not name.startswith("."))
+
+
+def _some(documents: Iterable[Document], place: str) -> list[Document]:
+    found = list(documents)
+    if not found:
+        raise NotFound(
+            f"no objects in {place}", hint="a file holds YAML or JSON; of a folder *.yaml, *.yml and *.json are read"
+        )
+    return found
+
+
+def _read_file(file: Path) -> list[Document]:
+    try:
+        return read_text(file.read_bytes(), str(file))
+    except FileNotFoundError as error:
+        raise NotFound(f"no file or folder '{file}'") from error
+    except OSError as error:
+        raise BadRequest(f"cannot read {file}: {error.strerror}") from error
+
+
+def _stdin() -> str:
+    if sys.stdin is None:
+        raise BadRequest("stdin is closed", hint="give a file, or send one: … < file.yaml")
+    return sys.stdin.read()
+
+
+def _documents(source: str, loaded: Loaded) -> Iterator[Document]:
+    """One; or, of a list such as `mizzen get -o yaml` prints, each of its items."""
+    value = loaded.value
+    if not isinstance(value, Mapping):
+        fault = Fault("", f"must be an object, not {parsing.type_name(value)}")
+        yield Document(source, loaded.line, {}, faults=(fault,))
+    elif str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list):
+        for index, item in enumerate(value["items"]):
+            start = f"items[{index}]."
+            unquoted = {
+                path.removeprefix(start): text for path, text in loaded.unquoted.items() if path.startswith(start)
+            }
+            yield from _documents(source, Loaded(item, loaded.line, unquoted))
+    else:
+        yield _document(source, loaded)
+
+
+def _document(source: str, loaded: Loaded) -> Document:
+    kind, found = aliases.resolve(loaded.value.get("apiVersion"), loaded.value.get("kind"))
+    data = {"apiVersion": API_VERSION, "kind": "", **loaded.value}
+    data["apiVersion"] = API_VERSION
+    data["metadata"] = {} if data.get("metadata") is None else data["metadata"]
+    data["spec"] = {} if data.get("spec") is None else data["spec"]
+    data.pop("status", None)  # people send back what they got
+    if kind is not None:
+        data["kind"] = kind.name
+        data["spec"] = nulls.filled(kind.spec, data["spec"])
+    odd = tuple(_read_otherwise(loaded.unquoted, data))
+    found = Findings.of((*found, *odd))
+    return Document(source, loaded.line, data, found.warnings, found.faults, kind, loaded.unquoted)
+
+
+def _read_otherwise(unquoted: Mapping[str, str], data: Mapping[str, Any]) -> Iterator[Warn]:
+    """Texts that kubectl would take for something else."""
+    for path, text in unquoted.items():
+        if text in ("y", "Y", "n", "N") and not path.startswith("status"):
+            truth = "true" if text in "yY" else "false"
+            yield Warn(path, f"kubectl reads an unquoted {text} as {truth}; quote it: '{text}'")

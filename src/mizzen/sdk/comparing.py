@@ -1,0 +1,138 @@
+"""Two versions of models side by side: what is said of them, and their files by digest."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from mizzen import errors
+
+if TYPE_CHECKING:
+    from mizzen.sdk.registry import Registry
+
+Change = Literal["same", "changed", "added", "removed"]
+
+_FILES: Final = "artifacts"
+_OF_EACH: Final = frozenset({"modelName", "version", _FILES})
+"""Fields of the spec that are compared otherwise, or differ by nature."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    path: str
+    change: Change
+    before: int | None
+    """Size in bytes; None when it is in one of them only."""
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    field: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    before: str
+    """`model:version`"""
+    after: str
+    fields: tuple[FieldChange, ...]
+    files: tuple[FileChange, ...]
+    halves: tuple[str, ...]
+    """Which of `code` and `data` changed."""
+
+    @property
+    def equal(self) -> bool:
+        return not self.fields and all(file.change == "same" for file in self.files)
+
+
+async def compare(plane: Registry, before: str, after: str) -> Comparison:
+    """`model:version`, `model@alias`, or `model` for its current version. NotFound, Invalid."""
+    one, other = await _version(plane, before), await _version(plane, after)
+    fields, files = _fields(one, other), _files(one, other)
+    return Comparison(_named(one), _named(other), fields, files, _halves(fields, files))
+
+
+async def _version(plane: Registry, reference: str) -> dict[str, Any]:
+    found = re.fullmatch(r"([^:@]+)(?::([^:@]+)|@([^:@]+))?", reference)
+    if found is None:
+        raise errors.Invalid(f"'{reference}' names no version", hint="write model:version, model@alias or model")
+    model, version, alias = found.groups()
+    if version is None:
+        version = await _pointed_to(plane, model, alias)
+    described = await plane.describe_version(model, version)
+    return await plane.get("modelversions", str(described["name"]))
+
+
+async def _pointed_to(plane: Registry, model: str, alias: str | None) -> str:
+    resource = await plane.get("models", model)
+    if alias is None:
+        current = (resource.get("status", {}).get("current") or {}).get("version")
+        if current is None:
+            raise errors.NotFound(f"model '{model}' has no current version", hint=f"name one: {model}:1")
+        return str(current)
+    aliases = resource["spec"].get("aliases") or {}
+    if alias not in aliases:
+        known = ", ".join(sorted(aliases)) or "none"
+        raise errors.NotFound(f"model '{model}' has no alias '{alias}'", hint=f"aliases: {known}")
+    return str(aliases[alias])
+
+
+def _named(version: Mapping[str, Any]) -> str:
+    return f"{version['spec']['modelName']}:{version['spec']['version']}"
+
+
+def _fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[FieldChange, ...]:
+    before, after = _said(one), _said(other)
+    return tuple(
+        FieldChange(name, before.get(name), after.get(name))
+        for name in sorted(before.keys() | after.keys())
+        if json.dumps(before.get(name), sort_keys=True) != json.dumps(after.get(name), sort_keys=True)
+    )
+
+
+def _said(version: Mapping[str, Any]) -> dict[str, Any]:
+    labels = version["metadata"].get("labels") or {}
+    spec = {name: value for name, value in version["spec"].items() if name not in _OF_EACH}
+    return {**spec, **{f"labels.{key}": value for key, value in labels.items()}}
+
+
+def _files(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[FileChange, ...]:
+    before, after = _by_path(one), _by_path(other)
+    return tuple(
+        FileChange(path, _change(before.get(path), after.get(path)), _size(before, path), _size(after, path))
+        for path in sorted(before.keys() | after.keys())
+    )
+
+
+def _by_path(version: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {artifact["path"]: artifact for artifact in version["spec"].get(_FILES) or ()}
+
+
+def _change(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> Change:
+    if one is None:
+        return "added"
+    if other is None:
+        return "removed"
+    return "same" if one["digest"] == other["digest"] else "changed"
+
+
+def _size(files: Mapping[str, Mapping[str, Any]], path: str) -> int | None:
+    return files[path].get("size") if path in files else None
+
+
+def _halves(fields: tuple[FieldChange, ...], files: tuple[FileChange, ...]) -> tuple[str, ...]:
+    """By what the version says of its code, and by the files: Python is code, everything else data."""
+    changed = [file.path for file in files if file.change != "same"]
+    said = {change.field for change in fields} & {"code", "requirements", "entrypoint", "image"}
+    code = bool(said) or any(path.endswith(_CODE) for path in changed)
+    data = any(not path.endswith(_CODE) for path in changed)
+    return tuple(half for half, moved in (("code", code), ("data", data)) if moved)
+
+
+_CODE: Final = (".py", ".pyi", ".ipynb", ".toml", ".txt", ".cfg")

@@ -1,0 +1,136 @@
+"""Model: one model of a plane, for programs without an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mizzen.sdk.payload import Prediction
+    from mizzen.sdk.sync import Plane
+
+
+class Model:
+    """One model of a plane, by name. It need not exist yet."""
+
+    def __init__(self, plane: Plane, name: str) -> None:
+        self.plane = plane
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<mizzen.Model {self.name}>"
+
+    @property
+    def versions(self) -> list[str]:
+        """The versions registered, in the order they were made."""
+        return [item["spec"]["version"] for item in self.plane.run(self.plane.calls.versions(self.name))]
+
+    @property
+    def current(self) -> str | None:
+        """The version that answers to the model's name."""
+        current = self.plane.get("models", self.name).get("status", {}).get("current") or {}
+        return current.get("version")
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """The version each alias stands for."""
+        return dict(self.plane.get("models", self.name)["spec"].get("aliases") or {})
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return dict(self.plane.get("models", self.name)["metadata"].get("labels") or {})
+
+    def create(self, framework: str | None = None, labels: Mapping[str, str] | None = None) -> Model:
+        """AlreadyExists."""
+        self.plane.run(self.plane.calls.create_model(self.name, framework=framework, labels=labels))
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """With versions, aliases, servers, and who changed it last."""
+        return self.plane.run(self.plane.calls.describe_model(self.name))
+
+    def delete(self, *, cascade: bool = False, wait: bool = True) -> None:
+        """With its versions; with `cascade`, end what serves them first. Conflict, saying what is in the way."""
+        self.plane.run(self.plane.calls.delete_model(self.name, cascade=cascade, wait=wait))
+
+    def predict(
+        self, inputs: Any, *, outputs: Sequence[str] | None = None, timeout_ms: int | None = None
+    ) -> Prediction:
+        return self.plane.predict(self.name, inputs, outputs=outputs, timeout_ms=timeout_ms)
+
+    def add_version(
+        self,
+        source: Any,
+        *,
+        version: str | int | None = None,
+        framework: str | None = None,
+        entrypoint: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> str:
+        """Register files, a git revision or a URL as the next version, or as the one named. The version."""
+        added = self.plane.calls.add_version(
+            self.name,
+            source,
+            version=version,
+            framework=framework,
+            entrypoint=entrypoint,
+            labels=labels,
+            progress=progress,
+        )
+        return str(self.plane.run(added)["version"])
+
+    def delete_version(self, version: str | int) -> None:
+        """Conflict while it is served, current or has an alias."""
+        self.plane.run(self.plane.calls.delete_version(self.name, version))
+
+    def serve(self, version: str | int, replicas: int = 1) -> str:
+        """Serve one more version and wait until it is ready. The name of its server."""
+
+        async def served() -> str:
+            server = await self.plane.calls.serve(self.name, str(version), replicas)
+            await self.plane.calls.wait_ready(server)
+            return server
+
+        return self.plane.run(served())
+
+    def promote(self, version: str | int) -> None:
+        """Make a version the one that answers to the model's name."""
+        self.plane.run(self.plane.calls.promote(self.name, version))
+
+    def rollback(self, version: str | int | None = None) -> str:
+        """Make the version current that was so before, or another; it is served first if it is not. The version."""
+        return self.plane.run(self.plane.calls.rollback(self.name, version))
+
+    def alias(self, alias: str, version: str | int | None) -> None:
+        """Let an alias stand for a version; None removes it."""
+        calls = self.plane.calls
+        self.plane.run(
+            calls.delete_alias(self.name, alias) if version is None else calls.alias(self.name, alias, version)
+        )
+
+    def history(self, at: str | datetime | None = None) -> list[dict[str, Any]]:
+        """Who did what to the model and what belongs to it, oldest first; with `at`, up to then."""
+        entries = self.plane.run(self.plane.calls.history(self.name))
+        if at is None:
+            return entries
+        until = _time(at)
+        return [entry for entry in entries if datetime.fromisoformat(entry["time"]) <= until]
+
+    def as_of(self, at: str | datetime) -> dict[str, Any]:
+        """What the model looked like then: its spec, current version and versions. NotFound."""
+        return self.plane.run(self.plane.calls.as_of(self.name, _time(at).isoformat()))
+
+    def permit(self, principal: str, *verbs: str, alias: str | None = None) -> list[str]:
+        """Let somebody read, predict, write or admin this model, or one alias of it. The verbs they have now."""
+        return self.plane.permit(principal, *verbs, target=f"{self.name}@{alias}" if alias else self.name)
+
+    def forbid(self, principal: str, *verbs: str, alias: str | None = None) -> list[str]:
+        """Take back what `permit` gave. The verbs that are left."""
+        return self.plane.forbid(principal, *verbs, target=f"{self.name}@{alias}" if alias else self.name)
+
+
+def _time(at: str | datetime) -> datetime:
+    """Without a zone, local time."""
+    return (datetime.fromisoformat(at) if isinstance(at, str) else at).astimezone(UTC)

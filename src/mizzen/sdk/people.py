@@ -1,0 +1,148 @@
+"""Who may do what: users and their tokens, permissions, secrets, and the audit of what was asked."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, Final
+
+from mizzen import errors
+from mizzen.sdk.calls import escaped
+from mizzen.sdk.resources import Resources
+
+VERBS: Final = ("read", "predict", "write", "admin")
+_API_VERSION: Final = "mizzen.dev/v1alpha1"
+_TRIES: Final = 5
+
+Objects = list[dict[str, Any]]
+
+
+class People(Resources):
+    async def whoami(self) -> dict[str, Any]:
+        return await self.request("GET", "/whoami")
+
+    async def users(self) -> Objects:
+        return _items(await self.request("GET", "/user"))
+
+    async def add_user(self, name: str) -> dict[str, Any]:
+        """AlreadyExists."""
+        return await self.request("POST", "/user", body={"name": name})
+
+    async def delete_user(self, name: str) -> None:
+        """With all their tokens. What is bound to the name stays bound to it."""
+        await self.request("DELETE", f"/user/{escaped(name)}")
+
+    async def create_token(self, user: str, *, expires_in: str | None = None, note: str = "") -> dict[str, Any]:
+        """{"token", "id", …}: the only time the token is shown. `expires_in`: how long it is good, such as `30d`."""
+        body = {"expiresIn": expires_in, "note": note or None}
+        given = {key: value for key, value in body.items() if value is not None}
+        return await self.request("POST", f"/user/{escaped(user)}/token", body=given)
+
+    async def tokens(self, user: str) -> Objects:
+        """Of a user, also expired and revoked ones; never the token itself."""
+        return _items(await self.request("GET", f"/user/{escaped(user)}/token"))
+
+    async def revoke_token(self, user: str, token_id: str) -> None:
+        await self.request("DELETE", f"/user/{escaped(user)}/token/{escaped(token_id)}")
+
+    async def permit(self, principal: str, *verbs: str, target: str) -> list[str]:
+        """Let somebody do this with `iris`, `iris@prod` or `namespace/default`. The verbs they have there now."""
+        return await self._bind(principal, target, lambda had: {*had, *verbs}, verbs)
+
+    async def forbid(self, principal: str, *verbs: str, target: str) -> list[str]:
+        """Take verbs back that `permit` gave. The verbs that are left."""
+        return await self._bind(principal, target, lambda had: had - set(verbs), verbs)
+
+    async def secrets(self, *, namespace: str | None = None) -> Objects:
+        """Names and keys; values are never shown."""
+        return _items(await self.request("GET", "/secret", params=self.within(namespace)))
+
+    async def set_secret(self, name: str, data: Mapping[str, str], *, namespace: str | None = None) -> dict[str, Any]:
+        """All its values at once: what was there before is replaced."""
+        body = {"data": dict(data)}
+        return await self.request("PUT", f"/secret/{escaped(name)}", body=body, params=self.within(namespace))
+
+    async def delete_secret(self, name: str, *, namespace: str | None = None) -> None:
+        await self.request("DELETE", f"/secret/{escaped(name)}", params=self.within(namespace))
+
+    async def audit(self, *, limit: int | None = None, **query: Any) -> AsyncIterator[dict[str, Any]]:
+        """Entries, newest first. `query` may hold actor, namespace, kind, name, allowed, since and until."""
+        token, told = None, 0
+        while True:
+            answer = await self.request("GET", "/audit", params={**query, "limit": limit, "continue": token})
+            for entry in answer["items"]:
+                if limit is not None and told >= limit:
+                    return
+                told += 1
+                yield entry
+            token = answer.get("metadata", {}).get("continue")
+            if not token:
+                return
+
+    async def _bind(self, principal: str, target: str, change: Any, verbs: Iterable[str]) -> list[str]:
+        unknown = [verb for verb in verbs if verb not in VERBS]
+        if unknown:
+            raise errors.Invalid(f"no verb '{unknown[0]}'", hint=f"verbs are {', '.join(VERBS)}")
+        namespace, about = targeted(target, self.namespace)
+        name = binding_name(principal, namespace, about)
+        for left in reversed(range(_TRIES)):
+            live = await self._binding(name, namespace)
+            had = set(live["spec"]["verbs"]) if live else set()
+            wanted = [verb for verb in VERBS if verb in change(had)]
+            if set(wanted) == had:
+                return wanted
+            try:
+                await self._write_binding(live, _manifest(name, namespace, principal, about, wanted))
+            except (errors.Conflict, errors.AlreadyExists):
+                if not left:
+                    raise
+                continue
+            return wanted
+        raise AssertionError("the last try returns or raises")
+
+    async def _binding(self, name: str, namespace: str) -> dict[str, Any] | None:
+        try:
+            return await self.get("rolebindings", name, namespace=namespace)
+        except errors.NotFound:
+            return None
+
+    async def _write_binding(self, live: Mapping[str, Any] | None, manifest: dict[str, Any]) -> None:
+        metadata = manifest["metadata"]
+        if live is None:
+            await self.create(manifest)
+        elif not manifest["spec"]["verbs"]:
+            await self.delete("rolebindings", metadata["name"], namespace=metadata["namespace"])
+        else:
+            metadata["resourceVersion"] = live["metadata"]["resourceVersion"]
+            await self.replace(manifest)
+
+
+def targeted(target: str, namespace: str) -> tuple[str, dict[str, str]]:
+    """The namespace that a target lies in, and the target of a RoleBinding there. Invalid when it is none."""
+    if target.startswith("namespace/"):
+        space = target.removeprefix("namespace/")
+        return space, {"namespace": space}
+    found = re.fullmatch(r"([^@:/]+)(?:@([^@:/]+))?", target)
+    if found is None:
+        raise errors.Invalid(f"'{target}' can be no target", hint="write iris, iris@prod or namespace/default")
+    return namespace, {"model": found[1], **({"alias": found[2]} if found[2] else {})}
+
+
+def binding_name(principal: str, namespace: str, about: Mapping[str, str]) -> str:
+    """One name for one principal and target, whoever asks; the hash keeps what reads alike apart."""
+    words = "-".join((principal, *about.values()))
+    readable = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:50].rstrip("-")
+    exact = "\0".join((principal, namespace, *(f"{key}={about[key]}" for key in sorted(about))))
+    return f"{readable or 'permit'}-{hashlib.sha256(exact.encode()).hexdigest()[:8]}"
+
+
+def _manifest(name: str, namespace: str, principal: str, about: Mapping[str, str], verbs: list[str]) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace}
+    spec = {"subjects": [principal], "verbs": verbs, "target": dict(about)}
+    return {"apiVersion": _API_VERSION, "kind": "RoleBinding", "metadata": metadata, "spec": spec}
+
+
+def _items(answer: Mapping[str, Any]) -> Objects:
+    items: Objects = answer["items"]
+    return items

@@ -1,0 +1,113 @@
+"""The inference API: asking models, and whether they can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mizzen import errors
+from mizzen.sdk.calls import DEFAULT_NAMESPACE, Calls, escaped
+
+if TYPE_CHECKING:
+    from mizzen.sdk.payload import Prediction, Tensor
+
+
+class Predictions(Calls):
+    async def predict(
+        self,
+        name: str,
+        inputs: Any,
+        *,
+        outputs: Sequence[str] | None = None,
+        id: str | None = None,  # noqa: A002 - the protocol's word
+        timeout_ms: int | None = None,
+    ) -> Prediction:
+        """Ask a model, or one served version by its server's name. `payload` says which inputs it understands."""
+        from mizzen.sdk import payload
+
+        return payload.decode(await self.infer(name, inputs, outputs=outputs, id=id, timeout_ms=timeout_ms))
+
+    async def infer(
+        self,
+        name: str,
+        inputs: Any,
+        *,
+        outputs: Sequence[str] | None = None,
+        id: str | None = None,  # noqa: A002
+        timeout_ms: int | None = None,
+    ) -> dict[str, Any]:
+        """As `predict`, with the V2 answer as it came. `inputs` may be the body of a V2 request."""
+        from mizzen.sdk import payload
+
+        extra: dict[str, Any] = {}
+        if outputs is not None:
+            extra["outputs"] = [{"name": output} for output in outputs]
+        if id is not None:
+            extra["id"] = id
+        if timeout_ms is not None:
+            extra["parameters"] = {"timeout": timeout_ms * 1000}  # V2 counts in microseconds
+        if payload.is_v2(inputs):
+            both = {"parameters": {**(inputs.get("parameters") or {}), **extra.pop("parameters", {})}}
+            return await self._infer(name, {**inputs, **extra, **(both if both["parameters"] else {})})
+        known = self._known().get(name)
+        try:
+            body = {"inputs": payload.encode(inputs, known if known is not None else await self._signature(name))}
+            return await self._infer(name, body | extra)
+        except errors.BadRequest:
+            # The signature kept may be that of a version that is no longer current.
+            if known is None or known == (fresh := await self._signature(name)):
+                raise
+            return await self._infer(name, {"inputs": payload.encode(inputs, fresh)} | extra)
+
+    async def metadata(self, name: str) -> dict[str, Any]:
+        """What a model says of itself: versions, inputs and outputs."""
+        return await (await self.inference_api()).json("GET", f"{self._prefix}/v2/models/{escaped(name)}")
+
+    async def answers(self, path: str) -> dict[str, Any] | None:
+        """What the inference API says at `path` to a fresh connection; None while it says no."""
+        inference = await self.inference_api()
+        try:
+            response = await inference.request("GET", path, fresh=True, timeout=5.0)
+        except (errors.NotFound, errors.Unavailable, errors.DeadlineExceeded):
+            return None
+        return dict(response.json()) if response.content else {}
+
+    async def served(self) -> list[dict[str, Any]]:
+        """The names that the inference API answers for in this namespace: {"name", "version", "ready"} each."""
+        return list((await self.answers(f"{self._prefix}/v2/models") or {}).get("models", []))
+
+    async def up(self) -> bool:
+        """Are both APIs ready to work?"""
+        try:
+            await self._control.request("GET", "/readyz", fresh=True, timeout=5.0)
+        except (errors.Unavailable, errors.DeadlineExceeded):
+            return False
+        return await self.answers("/v2/health/ready") is not None
+
+    async def metrics(self) -> str:
+        """The inference API's metrics, as text for Prometheus."""
+        return (await (await self.inference_api()).request("GET", "/metrics", timeout=5.0)).text
+
+    async def inference_url(self, name: str | None = None) -> str:
+        url = (await self.inference_api()).url
+        return f"{url}{self._prefix}/v2/models/{name}" if name else url
+
+    async def _infer(self, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        path = f"{self._prefix}/v2/models/{escaped(name)}/infer"
+        return await (await self.inference_api()).json("POST", path, body=body, timeout=65.0)
+
+    async def _signature(self, name: str) -> tuple[Tensor, ...]:
+        from mizzen.sdk import payload
+
+        signature = payload.declared(await self.metadata(name))
+        self._known()[name] = signature
+        return signature
+
+    def _known(self) -> dict[str, tuple[Tensor, ...]]:
+        """The signatures learnt so far."""
+        known: dict[str, tuple[Tensor, ...]] = self.__dict__.setdefault("_signatures", {})
+        return known
+
+    @property
+    def _prefix(self) -> str:
+        return "" if self.namespace == DEFAULT_NAMESPACE else f"/ns/{escaped(self.namespace)}"

@@ -1,0 +1,193 @@
+"""The /model API: models, their versions and aliases, what serves them, and their history."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mizzen.sdk import deployment, undoing
+from mizzen.sdk.calls import escaped
+from mizzen.sdk.predictions import Predictions
+from mizzen.sdk.resources import Resources, Selection, _selector
+
+if TYPE_CHECKING:
+    from mizzen.sdk.undoing import Undone
+
+Objects = builtins.list[dict[str, Any]]
+
+
+class Registry(Resources, Predictions):
+    async def create_model(
+        self, name: str, *, framework: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """AlreadyExists."""
+        body = {"name": name, "framework": framework, "labels": dict(labels) if labels else None}
+        given = {key: value for key, value in body.items() if value is not None}
+        return await self.request("POST", "/model", body=given, params=self.within())
+
+    async def models(self, labels: Selection = None) -> Objects:
+        """All models, as objects of the resource API."""
+        items: Objects = (await self.list("models", labels=labels))["items"]
+        return items
+
+    async def list_models(self, labels: Selection = None) -> Objects:
+        """All models in the words of the /model API."""
+        return await self._all("/model", {"labelSelector": _selector(labels)})
+
+    async def describe_model(self, name: str) -> dict[str, Any]:
+        """With its versions, aliases, servers, and who changed it last."""
+        return await self.request("GET", _model(name), params=self.within())
+
+    async def delete_model(self, name: str, *, cascade: bool = True, wait: bool = False) -> dict[str, Any]:
+        """Delete a model with its versions; with `cascade`, end what serves them first."""
+        params = {"cascade": cascade or None, "wait": wait or None, **self.within()}
+        return await self.request("DELETE", _model(name), params=params, timeout=deployment.TIMEOUT if wait else None)
+
+    async def versions(self, model: str) -> Objects:
+        """The ModelVersions of a model, in the order they were made."""
+        await self.get("models", model)
+        found = self.objects("modelversions", fields={"spec.modelName": model})
+        items = [item async for item in found]
+        return sorted(items, key=lambda item: (item["metadata"].get("creationTimestamp", ""), item["metadata"]["name"]))
+
+    async def list_versions(self, model: str) -> Objects:
+        """The versions in the words of the /model API: numbers in order, then names."""
+        return await self._all(f"{_model(model)}/version", {})
+
+    async def describe_version(self, model: str, version: str | int) -> dict[str, Any]:
+        return await self.request("GET", f"{_model(model)}/version/{escaped(version)}", params=self.within())
+
+    async def add_version(
+        self,
+        model: str,
+        source: Any,
+        *,
+        version: str | int | None = None,
+        framework: str | None = None,
+        entrypoint: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> dict[str, Any]:
+        """Register the next version of a model, or the one named; `upload` says which sources it takes."""
+        from mizzen.sdk import upload
+
+        return await upload.add_version(
+            self,
+            model,
+            source,
+            version=None if version is None else str(version),
+            framework=framework,
+            entrypoint=entrypoint,
+            labels=labels,
+            progress=progress,
+        )
+
+    async def delete_version(self, model: str, version: str | int) -> dict[str, Any]:
+        return await self.request("DELETE", f"{_model(model)}/version/{escaped(version)}", params=self.within())
+
+    async def alias(self, model: str, alias: str, version: str | int) -> dict[str, Any]:
+        """Let an alias stand for a version, from now on."""
+        path, body = f"{_model(model)}/alias/{escaped(alias)}", {"version": str(version)}
+        return await self.request("PUT", path, body=body, params=self.within())
+
+    async def delete_alias(self, model: str, alias: str) -> dict[str, Any]:
+        return await self.request("DELETE", f"{_model(model)}/alias/{escaped(alias)}", params=self.within())
+
+    async def deploy(
+        self,
+        name: str,
+        path: str | Path,
+        *,
+        framework: str | None = None,
+        entrypoint: str | None = None,
+        promote: bool = True,
+        wait: bool = True,
+        timeout: float = deployment.TIMEOUT,  # noqa: ASYNC109 - the caller's word
+        progress: deployment.Progress = deployment.silent,
+    ) -> deployment.Deployment:
+        """Register the file or folder at `path` as the next version of `name`, serve it, wait, make it current.
+
+        Without `wait` it returns when the version is on its way, and does not promote it. ModelFailed when the model
+        cannot be loaded: its server is removed again, the version stays.
+        """
+        version = await deployment.register(self, name, Path(path), framework, entrypoint)
+        progress(f"registered version {version}")
+        server = await self.serve(name, version)
+        url = await self.inference_url(name if promote else server)
+        begun = deployment.Deployment(name, version, server, url)
+        if wait:
+            await self.finish(begun, promote=promote, timeout=timeout, progress=progress)
+        return begun
+
+    async def finish(
+        self,
+        begun: deployment.Deployment,
+        *,
+        promote: bool = True,
+        timeout: float = deployment.TIMEOUT,  # noqa: ASYNC109
+        progress: deployment.Progress = deployment.silent,
+    ) -> None:
+        """The second half of `deploy`, for one that did not wait."""
+        progress("starting")
+        await deployment.wait_loaded(self, begun.server, timeout)
+        progress("ready")
+        if promote:
+            await self.promote(begun.model, begun.version)
+            progress("current")
+        await deployment.wait_answering(
+            self, begun.model, begun.version, begun.server, current=promote, seconds=timeout
+        )
+
+    async def serve(self, model: str, version: str | int, replicas: int = 1) -> str:
+        """Serve one more version of a model. The name of the InferenceModel that does."""
+        path = f"{_model(model)}/serve/{escaped(version)}"
+        answer = await self.request("POST", path, body={"replicas": replicas}, params=self.within())
+        return str(answer["id"])
+
+    async def promote(self, model: str, version: str | int) -> None:
+        """Make a version the one that answers to the model's name."""
+        await self.request("POST", f"{_model(model)}/current", body={"version": str(version)}, params=self.within())
+
+    async def rollback(self, model: str, version: str | int | None = None) -> str:
+        """Make the version current that was so before, or any other; it is served first if it is not. The version."""
+        return await undoing.roll_back_model(self, model, None if version is None else str(version))
+
+    async def restore(self, kind: str, name: str, number: int | None = None) -> Undone:
+        """Give an object of any kind the spec of an earlier revision; default: the last that differs from the present.
+
+        NotFound, Conflict. A Model keeps its current version: `rollback` moves that.
+        """
+        return await undoing.restore(self, kind, name, number)
+
+    async def undeploy(self, model: str, version: str | None = None) -> builtins.list[str]:
+        """Stop serving a model, or one version of it, and wait until that has ended. The names of the servers ended."""
+        return await deployment.undeploy(self, model, version)
+
+    async def wait_ready(self, server: str, timeout: float = deployment.TIMEOUT) -> None:  # noqa: ASYNC109
+        """Until an InferenceModel is ready. ModelFailed when it cannot become so, DeadlineExceeded."""
+        await deployment.wait_loaded(self, server, timeout, keep=True)
+
+    async def history(self, model: str) -> Objects:
+        """Who did what to a model and what belongs to it, oldest first."""
+        return await self._all(f"{_model(model)}/history", {})
+
+    async def as_of(self, model: str, at: str) -> dict[str, Any]:
+        """What a model looked like at an ISO time: its spec, current version and versions. NotFound."""
+        return await self.request("GET", f"{_model(model)}/history", params={"at": at, **self.within()})
+
+    async def _all(self, path: str, params: Mapping[str, Any]) -> Objects:
+        """The items of all pages."""
+        items: Objects = []
+        token = None
+        while True:
+            answer = await self.request("GET", path, params={**params, **self.within(), "continue": token})
+            items += answer["items"]
+            token = answer.get("metadata", {}).get("continue")
+            if not token:
+                return items
+
+
+def _model(name: str) -> str:
+    return f"/model/{escaped(name)}"

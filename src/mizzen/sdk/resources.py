@@ -1,0 +1,233 @@
+"""The resource API: objects of every kind, by kind and name. `kind` is Model, model or models, in any case."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from mizzen import errors
+from mizzen.sdk.calls import ROOT, Calls, escaped
+
+if TYPE_CHECKING:
+    from mizzen.manifests.lint import Checked
+    from mizzen.sdk.applying import Applied, Manifests
+
+ALL: Final = "*"
+"""As a namespace: every one."""
+
+PAGE: Final = 500
+_PAUSE: Final = 0.05
+
+Selection = str | Mapping[str, str] | None
+"""A selector as Kubernetes writes it, or what must be equal."""
+
+
+class Resources(Calls):
+    async def get(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]:
+        return await self.request("GET", self.path(kind, name, namespace=namespace))
+
+    async def objects(
+        self,
+        kind: str,
+        *,
+        labels: Selection = None,
+        fields: Selection = None,
+        page: int = PAGE,
+        namespace: str | None = None,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Each object of a kind, page by page. Expired when reading takes so long that a page's token is too old."""
+        async for listing in self._pages(kind, labels, fields, page, namespace):
+            for item in listing["items"]:
+                yield item
+
+    async def list(
+        self,
+        kind: str,
+        *,
+        labels: Selection = None,
+        fields: Selection = None,
+        limit: int | None = None,
+        namespace: str | None = None,
+    ) -> dict[str, Any]:
+        """Objects of a kind, at most `limit`: {"items": […], "metadata": {"resourceVersion": …}}, pages joined."""
+        items: builtins.list[Any] = []
+        listing: dict[str, Any] = {}
+        async for listing in self._pages(kind, labels, fields, min(limit or PAGE, PAGE), namespace):
+            items += listing["items"]
+            if limit is not None and len(items) >= limit:
+                break
+        return {**listing, "items": items[:limit]}
+
+    async def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
+        """AlreadyExists."""
+        path = self.path(manifest["kind"], namespace=manifest["metadata"].get("namespace"))
+        return await self.request("POST", path, body=manifest, params={"dryRun": "All" if dry_run else None})
+
+    async def replace(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
+        """Conflict when it names a `resourceVersion` that is no longer the object's."""
+        metadata = manifest["metadata"]
+        path = self.path(manifest["kind"], metadata["name"], namespace=metadata.get("namespace"))
+        return await self.request("PUT", path, body=manifest, params={"dryRun": "All" if dry_run else None})
+
+    async def delete(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]:
+        return await self.request("DELETE", self.path(kind, name, namespace=namespace))
+
+    async def apply(
+        self, manifests: Manifests, *, dry_run: bool = False, namespace: str | None = None
+    ) -> builtins.list[Applied]:
+        """Create or update every object of a file, a folder, a YAML text or data.
+
+        All are looked at first: Invalid, with every fault, and nothing sent. With `dry_run` nothing is written.
+        """
+        from mizzen.sdk import applying
+
+        return await applying.apply(self, manifests, dry_run=dry_run, namespace=namespace)
+
+    async def diff(self, manifests: Manifests, *, namespace: str | None = None) -> str:
+        """What `apply` would change, as a unified diff of YAML; empty when nothing."""
+        from mizzen.sdk import applying
+
+        return await applying.diff(self, applying.documents(manifests), namespace=namespace)
+
+    def lint(self, manifests: Manifests) -> builtins.list[Checked]:
+        """What is wrong or odd with each object of a file, a folder, a YAML text or data. Asks no plane."""
+        from mizzen.sdk import applying
+
+        return applying.lint(manifests)
+
+    async def wait(
+        self,
+        kind: str,
+        name: str,
+        condition: str = "Ready",
+        timeout: float = 120.0,  # noqa: ASYNC109 - the caller's word
+        *,
+        namespace: str | None = None,
+    ) -> dict[str, Any]:
+        """The object, once the condition holds for its present spec. DeadlineExceeded; Invalid when not accepted."""
+        said = "nothing yet"
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    resource = await self.get(kind, name, namespace=namespace)
+                    if holds(resource, condition):
+                        return resource
+                    if refused := _refused(resource):
+                        raise errors.Invalid(f"{kind} {name} is not accepted: {refused}")
+                    found = condition_of(resource, condition)
+                    said = f"{found.get('reason')}: {found.get('message')}" if found else said
+                    await asyncio.sleep(_PAUSE)
+        except TimeoutError:
+            raise errors.DeadlineExceeded(
+                f"{kind} {name} was not {condition} within {timeout:g} s", hint=f"it says {said}"
+            ) from None
+
+    async def watch(
+        self, kind: str, since: str | None = None, *, labels: Selection = None, namespace: str | None = None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """{"type", "object"} for each change after `since`, for ever, through lost connections.
+
+        Without `since`, first ADDED for all there is. Expired when `since` is too old to go on from.
+        """
+        if since is None:
+            listing = await self.list(kind, labels=labels, namespace=namespace)
+            for item in listing["items"]:
+                yield {"type": "ADDED", "object": item}
+            since = str(listing["metadata"]["resourceVersion"])
+        failing_since: float | None = None
+        clock = asyncio.get_running_loop().time
+        path, selected = self.path(kind, namespace=namespace), {"labelSelector": _selector(labels)}
+        while True:
+            try:
+                async for event in self._changes(path, {"watch": True, "resourceVersion": since, **selected}):
+                    failing_since = None
+                    since = str(event["object"]["metadata"]["resourceVersion"])
+                    if event["type"] != "BOOKMARK":
+                        yield event
+            except errors.Unavailable:
+                failing_since = failing_since or clock()
+                if clock() - failing_since > self._patience:
+                    raise
+            await asyncio.sleep(0.1)
+
+    async def logs(
+        self, name: str, *, tail: int | None = None, follow: bool = False, namespace: str | None = None
+    ) -> AsyncIterator[str]:
+        """What the replicas of an InferenceModel printed, in pieces of whole lines."""
+        params = {"tail": tail, "follow": follow or None}
+        path = self.path("inferencemodels", name, namespace=namespace)
+        async with self._control.stream(f"{path}/log", params) as response:
+            async for piece in response.aiter_text():
+                yield piece
+
+    async def revisions(self, kind: str, name: str, *, namespace: str | None = None) -> builtins.list[dict[str, Any]]:
+        """The specs of the Revisions of one object, oldest first. NotFound when there never was one."""
+        wanted = {"spec.kind": kind, "spec.name": name}
+        found = [item["spec"] async for item in self.objects("revisions", fields=wanted, namespace=namespace)]
+        if not found:
+            raise errors.NotFound(f"{kind}/{name} has no history: it never was", hint=f"'mizzen get {kind.lower()}'")
+        return sorted(found, key=lambda spec: int(spec["number"]))
+
+    def path(self, kind: str, name: str = "", *, namespace: str | None = None) -> str:
+        space = namespace or self.namespace
+        within = "" if space == ALL else f"/namespaces/{escaped(space)}"
+        return f"{ROOT}{within}/{quote(plural(kind))}" + (f"/{escaped(name)}" if name else "")
+
+    async def _pages(
+        self, kind: str, labels: Selection, fields: Selection, limit: int, namespace: str | None
+    ) -> AsyncIterator[dict[str, Any]]:
+        path, token = self.path(kind, namespace=namespace), None
+        params = {"labelSelector": _selector(labels), "fieldSelector": _selector(fields), "limit": limit}
+        while True:
+            listing = await self.request("GET", path, params={**params, "continue": token})
+            yield listing
+            token = listing.get("metadata", {}).get("continue")
+            if not token:
+                return
+
+    async def _changes(self, path: str, params: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        async with self._control.stream(path, params) as response:
+            async for line in response.aiter_lines():
+                if not line.strip():
+                    continue
+                event: dict[str, Any] = json.loads(line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    family = errors.FAMILY.get(str(status.get("reason")), errors.MizzenError)
+                    raise family(str(status.get("message", "the watch failed")))
+                yield event
+
+
+def plural(kind: str) -> str:
+    word = kind.lower()
+    return word if word.endswith("s") else f"{word}s"
+
+
+def condition_of(resource: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
+    """Empty when there is none."""
+    conditions = resource.get("status", {}).get("conditions") or ()
+    return next((condition for condition in conditions if condition["type"] == type_), {})
+
+
+def holds(resource: Mapping[str, Any], condition: str) -> bool:
+    """Whether the condition is true of the spec as it is now."""
+    found = condition_of(resource, condition)
+    seen = found.get("observedGeneration") or resource["metadata"].get("generation", 0)
+    return found.get("status") == "True" and seen >= resource["metadata"].get("generation", 0)
+
+
+def _refused(resource: Mapping[str, Any]) -> str:
+    """Why the spec as it is now cannot be worked with; empty when it can, or nobody has looked yet."""
+    found = condition_of(resource, "Accepted")
+    current = found.get("observedGeneration", 0) >= resource["metadata"].get("generation", 0)
+    return str(found.get("message") or found.get("reason")) if found.get("status") == "False" and current else ""
+
+
+def _selector(given: Selection) -> str | None:
+    if isinstance(given, Mapping):
+        return ",".join(f"{key}={value}" for key, value in given.items()) or None
+    return given or None

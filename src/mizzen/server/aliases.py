@@ -1,0 +1,94 @@
+"""The /model API: aliases of a model. They are kept in its spec, and answer once their version does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mizzen.access.policy import Actor
+from mizzen.errors import Conflict, Fault, Invalid, NotFound
+from mizzen.kinds.findings import suggestion
+from mizzen.kinds.meta import ACTOR_ANNOTATION, Resource
+from mizzen.kinds.versions import checked_alias
+from mizzen.server import auth, family, guards, targets, views
+from mizzen.server.bodies import read_object
+from mizzen.server.models import wanted_version
+from mizzen.server.plane import plane_of
+from mizzen.server.query import Query
+from mizzen.stores.store import Guard, Store
+
+
+def routes() -> list[Route]:
+    return [
+        Route("/model/{model}/alias/{alias}", point, methods=["PUT"]),
+        Route("/model/{model}/alias/{alias}", remove, methods=["DELETE"]),
+    ]
+
+
+async def point(request: Request) -> Response:
+    """At a version, for the first time or anew. Callers go to it as soon as a server of it is ready."""
+    ref = views.model_at(request, Query(request, "namespace"))
+    alias = request.path_params["alias"]
+    actor = auth.require(request, "write", targets.model(ref, alias=alias))
+    body = await read_object(request)
+    try:
+        checked_alias(alias)
+    except ValueError as error:
+        raise Invalid.of("the alias", (Fault("alias", str(error)),)) from error
+    version = wanted_version(body)
+    store, guard = plane_of(request).store, guards.may_be_aliased(ref, alias, version)
+    while True:
+        async with store.snapshot() as moment:
+            await moment.check(guard)
+            model = await moment.get(ref)
+        if family.aliases_of(model).get(alias) == version:
+            return JSONResponse(views.model(model))
+        try:
+            written = await _write(store, model, {**_written(model), alias: version}, actor, guard)
+        except Conflict:
+            continue  # somebody wrote meanwhile; look again
+        return JSONResponse(views.model(written))
+
+
+async def remove(request: Request) -> Response:
+    ref = views.model_at(request, Query(request, "namespace"))
+    alias = request.path_params["alias"]
+    actor = auth.require(request, "write", targets.model(ref, alias=alias))
+    store = plane_of(request).store
+    while True:
+        model = await store.get(ref)
+        family.refuse_deleting(model)
+        aliases = _written(model)
+        if alias not in aliases:
+            hint = suggestion(alias, tuple(aliases), "its aliases") if aliases else "it has no aliases"
+            raise NotFound(f"{ref} has no alias '{alias}'", hint=hint)
+        left = {name: version for name, version in aliases.items() if name != alias}
+        try:
+            written = await _write(store, model, left, actor, None)
+        except Conflict:
+            continue
+        return JSONResponse(views.model(written))
+
+
+def _written(model: Resource) -> Mapping[str, object]:
+    """Aliases in the words of their authors, which stay as they are."""
+    aliases = model.spec.get("aliases")
+    return aliases if isinstance(aliases, Mapping) else {}
+
+
+async def _write(
+    store: Store, model: Resource, aliases: Mapping[str, object], actor: Actor, guard: Guard | None
+) -> Resource:
+    """An ordinary change of the spec: history has it, with who did it."""
+    spec = {name: value for name, value in model.spec.items() if name != "aliases"}
+    signed = {**model.meta.annotations, ACTOR_ANNOTATION: actor.name}
+    changed = replace(
+        model,
+        meta=replace(model.meta, annotations=signed),
+        spec={**spec, "aliases": dict(aliases)} if aliases else spec,
+    )
+    return await store.update(changed, actor.name, guard=guard)

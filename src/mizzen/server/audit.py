@@ -1,0 +1,270 @@
+"""The audit: every request that may change something, and every refusal, is on record before its answer leaves.
+
+What cannot be recorded is not answered: the caller gets 503. An entry says who, what and why, and holds nothing that
+was sent: no query, no header, no body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mizzen.access.policy import ANONYMOUS, Target
+from mizzen.errors import BadRequest, MizzenError, Unavailable
+from mizzen.kinds.meta import format_time
+from mizzen.server.auth import Decision, require
+from mizzen.server.errors import error_response, http_status
+from mizzen.server.plane import plane_of
+from mizzen.server.query import Query
+from mizzen.stores.records import AuditEntry, AuditLog, AuditQuery
+
+logger = logging.getLogger(__name__)
+
+LONGEST = 512
+"""Characters of a name, path or reason that are kept."""
+REFUSED = (401, 403)
+PAGE = 100
+MOST_AT_ONCE = 1000
+
+BURST = 16
+WINDOW = 1.0
+MERGED = 0.1
+"""After a burst of equal refusals within a second, those of each tenth of it become one entry, which they wait for."""
+MOST_FLOODS = 1024
+
+
+def routes() -> list[Route]:
+    return [Route("/audit", list_all, methods=["GET"])]
+
+
+async def list_all(request: Request) -> Response:
+    """Newest first. For admins of the plane; of one namespace also for its admins."""
+    query = Query(
+        request, "actor", "namespace", "kind", "name", "allowed", "since", "until", "limit", "continue",
+    )  # fmt: skip
+    require(request, "admin", Target(query.text("namespace"), "AuditEntry"))
+    wanted = AuditQuery(
+        actor=query.text("actor") or None,
+        namespace=query.text("namespace") or None,
+        kind=query.text("kind") or None,
+        name=query.text("name") or None,
+        allowed=query.flag("allowed") if query.text("allowed") else None,
+        since=_time(query, "since"),
+        until=_time(query, "until"),
+    )
+    limit = query.number("limit", low=1, high=MOST_AT_ONCE) or PAGE
+    before = query.number("continue", high=10**18)
+    # One more than asked for tells whether there is another page.
+    found = await plane_of(request).audit.entries(wanted, limit=limit + 1, before=before)
+    token = str(found[limit - 1].number) if len(found) > limit else ""
+    return JSONResponse({"items": [_wire(entry) for entry in found[:limit]], "metadata": {"continue": token}})
+
+
+class Audited:
+    """Outside of all that may refuse a request."""
+
+    def __init__(self, app: ASGIApp, log: AuditLog, now: Callable[[], datetime]) -> None:
+        self.app = app
+        self.book = Book(log)
+        self.now = now
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        state = scope.setdefault("state", {})
+        state["decisions"] = []
+        answered = False
+
+        async def audited(message: Message) -> None:
+            nonlocal answered
+            if message["type"] == "http.response.start":
+                answered = True
+                try:
+                    await self._record(scope, message["status"])
+                except Unavailable as error:
+                    # From here nobody could turn it into an answer any more.
+                    await error_response(error)(scope, receive, send)
+                    raise _Withheld from error
+            await send(message)
+
+        try:
+            await self.app(scope, receive, audited)
+        except _Withheld:
+            return
+        except BaseException as error:
+            # Of a middleware, or unexpected; those of routes were answered further in. Nothing is left out, not even
+            # what was cut short.
+            if not answered:
+                state["error"] = error
+                await asyncio.shield(self._record(scope, _code(error)))
+            raise
+
+    async def _record(self, scope: Scope, code: int) -> None:
+        try:
+            for entry in entries(scope, code, self.now()):
+                await self.book.record(entry)
+        except Exception as error:
+            logger.exception("cannot write the audit")
+            raise Unavailable(
+                "the audit cannot be written, so nothing is answered; a change that was asked for may have been made",
+                hint="look for a full disk or missing permissions; the plane's log has the details",
+            ) from error
+
+
+class _Withheld(Exception):
+    pass
+
+
+class Book:
+    """Writes entries; of many equal refusals at once it makes a few, with a count.
+
+    Whoever recorded an entry may rely on it being in the log, by itself or as one of a count.
+    """
+
+    def __init__(self, log: AuditLog) -> None:
+        self._log = log
+        self._floods: OrderedDict[AuditEntry, _Flood] = OrderedDict()
+
+    async def record(self, entry: AuditEntry) -> None:
+        if entry.allowed:
+            await self._log.record(entry)
+            return
+        flood = self._flood(entry)
+        if flood.alone():
+            await self._log.record(entry)
+        else:
+            # Shielded: who leaves meanwhile must not take the others' entry along.
+            await asyncio.shield(flood.join(entry, self._log))
+
+    def _flood(self, entry: AuditEntry) -> _Flood:
+        # Equal but for the time and the path, which a flood may vary at will.
+        key = replace(entry, time=datetime.fromtimestamp(0, UTC), method="", path="")
+        flood = self._floods.setdefault(key, _Flood())
+        self._floods.move_to_end(key)
+        while len(self._floods) > MOST_FLOODS:
+            self._floods.popitem(last=False)
+        return flood
+
+
+class _Flood:
+    def __init__(self) -> None:
+        self._ends = 0.0
+        self._written = 0
+        self._waiting = 0
+        self._next: asyncio.Task[None] | None = None
+
+    def alone(self) -> bool:
+        """Whether there is room for one more entry of its own in this second."""
+        now = asyncio.get_running_loop().time()
+        if self._next is None and now >= self._ends:
+            self._ends, self._written = now + WINDOW, 0
+        self._written += 1
+        return self._next is None and self._written <= BURST
+
+    def join(self, entry: AuditEntry, log: AuditLog) -> asyncio.Task[None]:
+        self._waiting += 1
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_task(self._write(entry, log))
+        return self._next
+
+    async def _write(self, entry: AuditEntry, log: AuditLog) -> None:
+        await asyncio.sleep(MERGED)
+        count, self._waiting, self._next = self._waiting, 0, None
+        await log.record(replace(entry, count=count))
+
+
+def _code(error: BaseException) -> int:
+    if isinstance(error, MizzenError):
+        return http_status(error)
+    return 500 if isinstance(error, Exception) else 0
+
+
+def entries(scope: Scope, code: int, time: datetime) -> list[AuditEntry]:
+    """What to record of a request that is answered with `code`."""
+    state = scope["state"]
+    decisions: list[Decision] = state["decisions"]
+    refused = [decision for decision in decisions if not decision.verdict.allowed]
+    if code in REFUSED and not refused:
+        return [_elsewhere(scope, code, time)]
+    changing = [decision for decision in decisions if decision.verb not in ("read", "predict")]
+    # Often the first question is about all objects of a kind, and the next about one of them, which says it all.
+    named = [decision for decision in changing if decision.target.name] or changing[-1:]
+    said = {(one.verb, one.target, one.verdict.allowed): one for one in (*refused, *named)}
+    return [_entry(scope, code, time, decision) for decision in said.values()]
+
+
+def _entry(scope: Scope, code: int, time: datetime, decision: Decision) -> AuditEntry:
+    target = decision.target
+    return AuditEntry(
+        time=time,
+        actor=decision.actor.name,
+        verb=decision.verb,
+        kind=target.kind,
+        namespace=target.namespace,
+        name=target.name[:LONGEST],
+        allowed=decision.verdict.allowed,
+        reason=decision.verdict.reason[:LONGEST],
+        **_request(scope, code),
+    )
+
+
+def _elsewhere(scope: Scope, code: int, time: datetime) -> AuditEntry:
+    """A refusal that the policy was not asked about: of credentials, of a foreign page, by a rule of the route."""
+    state = scope["state"]
+    error = state.get("error")
+    reason = error.message if isinstance(error, MizzenError) else "refused by the route"
+    if state["decisions"]:
+        last = state["decisions"][-1]
+        entry = _entry(scope, code, time, last)
+        return replace(entry, allowed=False, reason=reason[:LONGEST])
+    known = state.get("known")
+    return AuditEntry(
+        time=time,
+        actor=known.actor.name if known else ANONYMOUS.name,
+        verb="authenticate",
+        kind="Plane",
+        namespace="",
+        name="",
+        allowed=False,
+        reason=reason[:LONGEST],
+        **_request(scope, code),
+    )
+
+
+def _request(scope: Scope, code: int) -> dict[str, Any]:
+    client = scope.get("client")
+    return {
+        "method": scope["method"][:LONGEST], "path": scope["path"][:LONGEST], "code": code,
+        "source": str(client[0]) if client else "",
+    }  # fmt: skip
+
+
+def _time(query: Query, name: str) -> datetime | None:
+    text = query.text(name)
+    if not text:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadRequest(f"{name}={text[:40]!r}: must be a time, such as 2026-01-31T12:00:00Z") from error
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _wire(entry: AuditEntry) -> dict[str, Any]:
+    return {
+        "number": entry.number, "time": format_time(entry.time), "actor": entry.actor, "verb": entry.verb,
+        "kind": entry.kind, "namespace": entry.namespace, "name": entry.name, "allowed": entry.allowed,
+        "reason": entry.reason, "method": entry.method, "path": entry.path, "code": entry.code,
+        "source": entry.source, "count": entry.count,
+    }  # fmt: skip

@@ -1,0 +1,99 @@
+"""Garbage: files that no version names any more, or that never got one, and uploads that nobody went on with.
+
+A file goes when nothing names it and nobody touched it for the grace time. Whoever registers a version touches its
+files first, and has all of that time to write the version down. So a file that is just being named is never taken for
+one that nobody names, however the two are interleaved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from mizzen.blobs.content import DIGEST, named
+from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.uploads import Uploads
+from mizzen.errors import Expired, MizzenError
+from mizzen.stores.store import Store
+
+log = logging.getLogger(__name__)
+
+GRACE = timedelta(days=1)
+NAMING = ("ModelVersion", "Workload")
+"""Kinds whose specs keep files alive: a workload may still run what a version no longer names."""
+_HEX = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    files: int = 0
+    size: int = 0
+    uploads: int = 0
+
+
+async def collect_garbage(store: Store, blobs: FileBlobs, now: datetime, grace: timedelta = GRACE) -> Collected:
+    """One pass."""
+    before = now - grace
+    # First the files, then what names them: a version written in between is seen, or its files were just touched.
+    old = await asyncio.to_thread(lambda: {item.digest: item.size for item in blobs.stored() if item.touched < before})
+    kept = await named_digests(store) if old else frozenset()
+    gone = await asyncio.to_thread(
+        lambda: [size for digest, size in old.items() if digest not in kept and blobs.remove(digest, before)]
+    )
+    uploads = await asyncio.to_thread(Uploads(blobs, 0).collect, before)
+    return Collected(len(gone), sum(gone), uploads)
+
+
+async def keep_collecting(
+    store: Store, blobs: FileBlobs, now: Callable[[], datetime], *, grace: timedelta = GRACE, every: float = 3600.0
+) -> None:
+    """Runs for ever, in the plane's task tree. A pass that fails is told, and tried again with the next."""
+    while True:
+        await asyncio.sleep(every)
+        try:
+            done = await collect_garbage(store, blobs, now(), grace)
+        except MizzenError as error:
+            log.warning("cannot collect files that nobody names: %s; trying again", error)
+            continue
+        if done != Collected():
+            log.info("collected %d files (%d bytes) and %d uploads", done.files, done.size, done.uploads)
+
+
+async def named_digests(store: Store) -> frozenset[str]:
+    """Every digest that an object names."""
+    found: set[str] = set()
+    for kind in NAMING:
+        after: str | None = None
+        while True:
+            try:
+                page = await store.list(kind, limit=500, after=after)
+            except Expired:
+                after = None  # what was read stays read: too much is kept rather than too little
+                continue
+            for item in page.items:
+                found.update(_digests(item.spec))
+            after = page.next
+            if after is None:
+                break
+    return frozenset(found)
+
+
+def _digests(value: Any) -> Iterator[str]:
+    """In a spec, wherever they stand; `sha256sum` names a file by the digits alone."""
+    match value:
+        case dict():
+            for item in value.values():
+                yield from _digests(item)
+        case list() | tuple():
+            for item in value:
+                yield from _digests(item)
+        case str():
+            if DIGEST.fullmatch(value):
+                yield value
+            elif _HEX.fullmatch(value):
+                yield named(value)

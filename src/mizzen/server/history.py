@@ -1,0 +1,122 @@
+"""The /model API: what happened to a model and all that belongs to it, and what it looked like at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mizzen.errors import BadRequest, NotFound
+from mizzen.kinds.meta import Ref, format_time
+from mizzen.server import auth, targets, views
+from mizzen.server.family import normal
+from mizzen.server.plane import plane_of
+from mizzen.server.query import Query
+from mizzen.stores.store import Revision, Store
+
+MOST_AT_ONCE = 1000
+"""A page, when the caller names no limit of their own."""
+
+SPEC_ACTIONS = frozenset({"created", "updated", "deleted"})
+"""Their revisions hold specs; those of decisions hold statuses."""
+
+
+def routes() -> list[Route]:
+    return [Route("/model/{model}/history", history, methods=["GET"])]
+
+
+async def history(request: Request) -> Response:
+    """In the order of time, also after the model is gone. With `at`, what the model looked like then."""
+    query = Query(request, "namespace", "limit", "continue", "at")
+    ref = views.model_at(request, query)
+    auth.require(request, "read", targets.model(ref))
+    store = plane_of(request).store
+    if query.text("at"):
+        return JSONResponse(await _looked_like(store, ref, _time(query.text("at"))))
+    limit = query.number("limit", low=1) or MOST_AT_ONCE
+    revisions, following = await store.family_history(ref, limit=limit, after=query.text("continue") or None)
+    if not revisions and not query.text("continue"):
+        raise NotFound(f"{ref} does not exist")
+    return JSONResponse({"items": [_entry(one) for one in revisions], "metadata": {"continue": following or ""}})
+
+
+@dataclass(slots=True)
+class Past:
+    """A model as its history tells it, one revision after the other."""
+
+    spec: dict[str, Any] | None = None
+    """None: there is no such model."""
+    status: dict[str, Any] = field(default_factory=dict)
+    versions: list[str] = field(default_factory=list)
+    last: Revision | None = None
+
+    def take(self, revision: Revision) -> None:
+        self.last = revision
+        if revision.ref.kind == "Model":
+            self._model(revision)
+        elif revision.ref.kind == "ModelVersion":
+            version = normal(revision.ref.name.partition(".")[2])
+            if revision.action == "created" and version not in self.versions:
+                self.versions.append(version)
+            elif revision.action == "deleted" and version in self.versions:
+                self.versions.remove(version)
+
+    def _model(self, revision: Revision) -> None:
+        after = None if revision.after is None else dict(revision.after)
+        if revision.action not in SPEC_ACTIONS:
+            self.status = after or {}
+            return
+        self.spec = after
+        if revision.action != "updated":
+            self.status = {}
+
+
+async def _looked_like(store: Store, ref: Ref, at: datetime) -> dict[str, Any]:
+    past = Past()
+    async for revision in _revisions(store, ref):
+        if revision.time > at:
+            break
+        past.take(revision)
+    if past.spec is None or past.last is None:
+        raise NotFound(f"{ref} did not exist at {format_time(at)}", hint="its history tells when it did")
+    return {
+        "name": ref.name,
+        "namespace": ref.namespace,
+        "at": format_time(at),
+        "spec": past.spec,
+        "status": {name: past.status[name] for name in ("current", "previous") if name in past.status},
+        "versions": past.versions,
+        "lastChanged": {"actor": past.last.actor, "time": format_time(past.last.time)},
+    }
+
+
+async def _revisions(store: Store, ref: Ref) -> AsyncIterator[Revision]:
+    """All of them, read a page at a time."""
+    following: str | None = None
+    while True:
+        page, following = await store.family_history(ref, limit=MOST_AT_ONCE, after=following)
+        for revision in page:
+            yield revision
+        if following is None:
+            return
+
+
+def _time(text: str) -> datetime:
+    """As ISO 8601 writes it; without a zone, UTC. A `+` that came as a blank, as it does in a query, is one."""
+    try:
+        time = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
+    except ValueError as error:
+        raise BadRequest(f"at={text!r} is no time", hint="write it like 2026-01-31T12:00:00Z") from error
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _entry(revision: Revision) -> dict[str, Any]:
+    return {
+        "actor": revision.actor, "time": format_time(revision.time), "action": revision.action,
+        "before": revision.before, "after": revision.after, "number": revision.number, "object": str(revision.ref),
+    }  # fmt: skip

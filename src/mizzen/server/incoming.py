@@ -1,0 +1,168 @@
+"""Bodies that are files: an archive as it is, or a form with the field `code`. Streamed to a spool, never held."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.requests import ClientDisconnect, Request
+
+from mizzen.blobs.content import CHUNK
+from mizzen.blobs.spool import Spool
+from mizzen.errors import BadRequest, Fault, Invalid, TooLarge
+
+ARCHIVE_TYPES = frozenset({
+    "application/gzip", "application/x-gzip", "application/x-tar", "application/x-gtar", "application/zip",
+    "application/x-zip-compressed", "application/x-bzip2", "application/x-xz", "application/x-compressed-tar",
+    "application/octet-stream",
+})  # fmt: skip
+FORM = "multipart/form-data"
+FIELD = "code"
+MOST_TEXT = 64 << 10
+MOST_FIELDS = 20
+
+
+def media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def brings_files(request: Request) -> bool:
+    return media_type(request) in ARCHIVE_TYPES | {FORM}
+
+
+@dataclass(slots=True)
+class Form:
+    """What came beside the file."""
+
+    file_name: str = ""
+    """As the sender called it; empty for a body that is an archive."""
+    texts: dict[str, str] = field(default_factory=dict)
+
+
+async def receive(request: Request, spool: Spool, most: int) -> Form:
+    """Fill the spool with the file. BadRequest, Invalid, TooLarge, Unavailable."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:18]) > most + MOST_FIELDS * MOST_TEXT:
+        raise TooLarge(f"the body has {declared} bytes; the limit is {most:,}", hint="see the setting max_upload_bytes")
+    if media_type(request) == FORM:
+        return await _receive_form(request, spool)
+    async for chunk in chunks(request):
+        await asyncio.to_thread(spool.write, chunk)
+    return Form()
+
+
+async def chunks(request: Request) -> AsyncIterator[bytes]:
+    """The body in pieces large enough to be worth a thread."""
+    gathered = bytearray()
+    try:
+        async for chunk in request.stream():
+            gathered += chunk
+            if len(gathered) >= CHUNK:
+                yield bytes(gathered)
+                gathered.clear()
+    except ClientDisconnect as error:
+        if gathered:
+            yield bytes(gathered)
+        raise BadRequest("the connection ended before the body did") from error
+    if gathered:
+        yield bytes(gathered)
+
+
+async def _receive_form(request: Request, spool: Spool) -> Form:
+    _, parameters = parse_options_header(request.headers.get("content-type", ""))
+    reader = _FormReader(parameters.get(b"boundary", b""))
+    async for chunk in chunks(request):
+        data = reader.feed(chunk)
+        if data:
+            await asyncio.to_thread(spool.write, data)
+    return reader.finished()
+
+
+class _FormReader:
+    """Takes a form apart as it comes: the file goes through, everything else is short and kept."""
+
+    def __init__(self, boundary: bytes) -> None:
+        if not boundary:
+            raise BadRequest("the form has no boundary", hint="send 'Content-Type: multipart/form-data; boundary=…'")
+        self._form = Form()
+        self._found = False
+        self._ended = False
+        self._file = bytearray()
+        self._header: tuple[bytearray, bytearray] = (bytearray(), bytearray())
+        self._about = b""
+        self._name = ""
+        self._text = bytearray()
+        self._parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": self._begin,
+                "on_header_field": lambda data, start, end: self._header[0].extend(data[start:end]),
+                "on_header_value": lambda data, start, end: self._header[1].extend(data[start:end]),
+                "on_header_end": self._end_header,
+                "on_headers_finished": self._end_headers,
+                "on_part_data": self._data,
+                "on_part_end": self._end,
+                "on_end": self._end_all,
+            },
+        )
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What of the file this piece held."""
+        try:
+            self._parser.write(chunk)
+        except (FormParserError, ValueError) as error:
+            raise BadRequest(f"the form cannot be read: {error}") from error
+        data = bytes(self._file)
+        self._file.clear()
+        return data
+
+    def finished(self) -> Form:
+        if not self._ended:
+            raise BadRequest("the form ends in the middle")
+        if not self._found:
+            raise Invalid.of("the version", (Fault(FIELD, "required: the file or archive of the version"),))
+        return self._form
+
+    def _begin(self) -> None:
+        self._about, self._name, self._text = b"", "", bytearray()
+
+    def _end_header(self) -> None:
+        name, value = self._header
+        if bytes(name).lower() == b"content-disposition":
+            self._about = bytes(value)
+        self._header = (bytearray(), bytearray())
+
+    def _end_headers(self) -> None:
+        _, parameters = parse_options_header(self._about)
+        self._name = parameters.get(b"name", b"").decode(errors="replace")
+        if self._name == FIELD:
+            if self._found:
+                raise BadRequest(f"the field '{FIELD}' comes twice", hint="pack several files into one archive")
+            self._found = True
+            self._form.file_name = parameters.get(b"filename", b"").decode(errors="surrogateescape")
+        elif not self._name:
+            raise BadRequest("a part of the form has no name")
+        elif self._name in self._form.texts or len(self._form.texts) >= MOST_FIELDS:
+            raise BadRequest(f"the field '{self._name[:100]}' comes twice, or there are too many")
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._name == FIELD:
+            self._file += data[start:end]
+            return
+        self._text += data[start:end]
+        if len(self._text) > MOST_TEXT:
+            raise TooLarge(f"the field '{self._name[:100]}' has more than {MOST_TEXT:,} bytes")
+
+    def _end(self) -> None:
+        if self._name == FIELD:
+            return
+        try:
+            self._form.texts[self._name] = self._text.decode()
+        except UnicodeDecodeError as error:
+            raise BadRequest(f"the field '{self._name[:100]}' is not UTF-8") from error
+
+    def _end_all(self) -> None:
+        self._ended = True

@@ -1,0 +1,41 @@
+"""What a web page may have sent is refused: a page can post to this machine, but it cannot hide that it does."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mizzen.errors import Forbidden
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+SHOWN = 100
+"""Characters of a header that a message repeats."""
+
+
+class LoopbackOnly:
+    """Refuses a foreign Host (DNS rebinding) or a foreign Origin (cross-site request).
+
+    While the plane listens on loopback, Host must be a loopback name. An Origin must always be the one that Host says.
+    """
+
+    def __init__(self, app: ASGIApp, loopback: bool) -> None:
+        self.app = app
+        self.loopback = loopback
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        host = ",".join(headers.getlist("host")).lower()
+        if self.loopback and _without_port(host) not in LOOPBACK:
+            raise Forbidden(f"Host '{host[:SHOWN]}' is not this machine", hint="ask for http://127.0.0.1:<port>")
+        origins = [origin.lower() for origin in headers.getlist("origin")]
+        if any(origin != f"{scope['scheme']}://{host}" for origin in origins):
+            raise Forbidden(f"pages of {', '.join(origins)[:SHOWN]} may not call this API")
+        await self.app(scope, receive, send)
+
+
+def _without_port(host: str) -> str:
+    name, separator, port = host.rpartition(":")
+    return name if separator and (port.isdecimal() or not port) else host

@@ -1,0 +1,133 @@
+"""Secrets: set, replaced and removed by those who may write in a namespace, and shown to nobody.
+
+Values go in and never come out here: no answer, no error and no log holds one. Whoever sends a bad body is told where
+it is bad, not what it says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mizzen.errors import BadRequest, Fault, Invalid, NotFound, UnsupportedMediaType
+from mizzen.kinds.findings import unknown
+from mizzen.kinds.meta import format_time, name_fault
+from mizzen.server import targets
+from mizzen.server.auth import require
+from mizzen.server.bodies import JSON_TYPES, read_object
+from mizzen.server.plane import plane_of
+from mizzen.server.query import Query
+from mizzen.stores.records import SealedSecret
+
+MOST_KEYS = 64
+LONGEST_VALUE = 64 << 10
+LARGEST_BODY = 8 << 20
+NOT_KEPT = {"Cache-Control": "no-store"}
+
+_KEY = re.compile(r"[-._A-Za-z0-9]{1,253}")
+
+
+def routes() -> list[Route]:
+    return [
+        Route("/secret", list_all, methods=["GET"]),
+        Route("/secret/{secret}", put, methods=["PUT"]),
+        Route("/secret/{secret}", describe, methods=["GET"]),
+        Route("/secret/{secret}", delete, methods=["DELETE"]),
+    ]
+
+
+async def put(request: Request) -> Response:
+    """All values of the secret at once: what was there before is replaced."""
+    namespace, name = Query(request, "namespace").namespace(), request.path_params["secret"]
+    actor = require(request, "write", targets.secret(namespace, name))
+    body = await _body(request)
+    faults = tuple(_faults(name, body))
+    if faults:
+        raise Invalid.of("the secret", faults)
+    plane = plane_of(request)
+    there = await _exists(request, namespace, name)
+    stored = await plane.vault.put(namespace, name, body["data"], actor.name, plane.now())
+    return JSONResponse(_view(stored), 200 if there else 201, headers=NOT_KEPT)
+
+
+async def list_all(request: Request) -> Response:
+    """Their names and keys. For who may write, not for who may read: strangers need not know what there is."""
+    namespace = Query(request, "namespace").namespace()
+    require(request, "write", targets.secret(namespace))
+    items = [_view(secret) for secret in await plane_of(request).vault.list(namespace)]
+    return JSONResponse({"items": items, "metadata": {"continue": ""}}, headers=NOT_KEPT)
+
+
+async def describe(request: Request) -> Response:
+    namespace, name = Query(request, "namespace").namespace(), request.path_params["secret"]
+    require(request, "write", targets.secret(namespace, name))
+    return JSONResponse(_view(await plane_of(request).vault.get(namespace, name)), headers=NOT_KEPT)
+
+
+async def delete(request: Request) -> Response:
+    namespace, name = Query(request, "namespace").namespace(), request.path_params["secret"]
+    require(request, "write", targets.secret(namespace, name))
+    await plane_of(request).vault.delete(namespace, name)
+    return JSONResponse({"name": name, "namespace": namespace, "deleted": True})
+
+
+async def _exists(request: Request, namespace: str, name: str) -> bool:
+    try:
+        await plane_of(request).vault.get(namespace, name)
+    except NotFound:
+        return False
+    return True
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """JSON only: what is wrong with YAML is explained by quoting it."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in JSON_TYPES:
+        raise UnsupportedMediaType("a secret is sent as JSON", hint='send application/json: {"data": {"KEY": "value"}}')
+    try:
+        return await read_object(request, LARGEST_BODY)
+    except BadRequest as error:
+        # `from None`: the cause may hold the text itself.
+        raise BadRequest(
+            "the body is not a readable JSON object; it is not shown here, for it may hold a secret",
+            hint=f'send {{"data": {{"KEY": "value"}}}}; {_place(error)}'.rstrip("; "),
+        ) from None
+
+
+def _place(error: BadRequest) -> str:
+    match = re.search(r"line [0-9]+,? column [0-9]+", error.message)
+    return f"the fault is at {match[0]}" if match else ""
+
+
+def _faults(name: str, body: Mapping[str, Any]) -> Iterator[Fault]:
+    wrong = name_fault(name, "name")
+    if wrong:
+        yield wrong
+    yield from unknown(body, ("data",))
+    data = body.get("data")
+    if not isinstance(data, Mapping) or not data:
+        yield Fault("data", "required: an object of texts")
+        return
+    if len(data) > MOST_KEYS:
+        yield Fault("data", f"at most {MOST_KEYS} keys, not {len(data)}")
+    for key, value in data.items():
+        shown = key[:100]
+        if not _KEY.fullmatch(key):
+            yield Fault("data", f"'{shown}' is no key: letters, digits, '-', '_' and '.', at most 253")
+        elif not isinstance(value, str):
+            yield Fault(f"data.{shown}", "must be a text; quote it")
+        elif len(value.encode()) > LONGEST_VALUE:
+            yield Fault(f"data.{shown}", f"at most {LONGEST_VALUE} bytes, not {len(value.encode())}")
+        elif "\0" in value:
+            yield Fault(f"data.{shown}", "must hold no NUL: it could not be given to a process")
+
+
+def _view(secret: SealedSecret) -> dict[str, Any]:
+    return {
+        "name": secret.name, "namespace": secret.namespace, "keys": list(secret.keys),
+        "updated": format_time(secret.updated), "updatedBy": secret.updated_by,
+    }  # fmt: skip

@@ -1,0 +1,125 @@
+"""The audit in a SQLite store: entries are added and read, never changed; the tables refuse anything else.
+
+Newest first means by time, and among equal times by number. Who, which object, and what was refused have an index each,
+in that order; what else a query names is looked for among those.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import Any
+
+from mizzen.errors import BadRequest
+from mizzen.kinds.meta import format_time
+from mizzen.stores import rows
+from mizzen.stores.pages import check_limit
+from mizzen.stores.readers import Readers
+from mizzen.stores.records import AuditEntry, AuditQuery
+from mizzen.stores.writer import Writer
+
+_COLUMNS = "time, actor, verb, kind, namespace, name, allowed, reason, method, path, code, source, count"
+
+
+class SqliteAudit:
+    """Keeps the promises of `AuditLog` and `AuditIntake`."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    async def record(self, entry: AuditEntry) -> None:
+        await self.record_all((entry,))
+
+    async def record_all(self, entries: Iterable[AuditEntry]) -> None:
+        new = [_row(entry) for entry in entries]
+        if new:
+            await self._writer.write(lambda connection: _insert(connection, new))
+
+    async def taken(self) -> dict[str, int]:
+        return await self._readers.run(
+            lambda connection: dict(connection.execute("SELECT file, position FROM audit_files").fetchall())
+        )
+
+    async def take(self, file: str, position: int, entries: Iterable[AuditEntry]) -> None:
+        new = [_row(entry) for entry in entries]
+
+        def work(connection: sqlite3.Connection) -> None:
+            _insert(connection, new)
+            connection.execute("INSERT OR REPLACE INTO audit_files VALUES (?, ?)", (file, position))
+
+        await self._writer.write(work)
+
+    async def forget(self, file: str) -> None:
+        await self._writer.write(lambda connection: _forget(connection, file))
+
+    async def entries(self, query: AuditQuery, *, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
+        check_limit(limit)
+        return await self._readers.run(lambda connection: select(connection, query, limit, before))
+
+
+def select(connection: sqlite3.Connection, query: AuditQuery, limit: int, before: int | None) -> tuple[AuditEntry, ...]:
+    conditions: list[str] = []
+    values: list[object] = []
+    for column, wanted in (
+        ("actor = ?", query.actor),
+        ("namespace = ?", query.namespace),
+        ("kind = ?", query.kind),
+        ("name = ?", query.name),
+        ("time >= ?", query.since and format_time(query.since)),
+        ("time < ?", query.until and format_time(query.until)),
+    ):
+        if wanted is not None:
+            conditions.append(column)
+            values.append(wanted)
+    if query.allowed is not None:
+        conditions.append(f"allowed = {int(query.allowed)}")  # in clear, or its index could not be used
+    if before is not None:
+        conditions.append("(time, number) < (?, ?)")
+        values += [_time_of(connection, before), before]
+    which = " AND ".join(conditions) or "TRUE"
+    found = connection.execute(
+        f"SELECT number, {_COLUMNS} FROM audit INDEXED BY {_index(query)} WHERE {which}"  # noqa: S608 - constants only
+        " ORDER BY time DESC, number DESC LIMIT ?",
+        (*values, limit),
+    ).fetchall()
+    return tuple(map(_entry, found))
+
+
+def _insert(connection: sqlite3.Connection, new: list[tuple[object, ...]]) -> None:
+    marks = ", ".join("?" for _ in _COLUMNS.split(","))
+    connection.executemany(f"INSERT INTO audit ({_COLUMNS}) VALUES ({marks})", new)  # noqa: S608 - constants only
+
+
+def _forget(connection: sqlite3.Connection, file: str) -> None:
+    connection.execute("DELETE FROM audit_files WHERE file = ?", (file,))
+
+
+def _index(query: AuditQuery) -> str:
+    if None not in (query.namespace, query.kind, query.name):
+        return "audit_by_object"
+    if query.actor is not None:
+        return "audit_by_actor"
+    return "audit_refused" if query.allowed is False else "audit_by_time"
+
+
+def _time_of(connection: sqlite3.Connection, number: int) -> str:
+    found = connection.execute("SELECT time FROM audit WHERE number = ?", (number,)).fetchall()
+    if not found:
+        raise BadRequest(f"there is no audit entry {number} to go on from", hint="start again, without it")
+    return str(found[0][0])
+
+
+def _row(entry: AuditEntry) -> tuple[object, ...]:
+    return (
+        format_time(entry.time), entry.actor, entry.verb, entry.kind, entry.namespace, entry.name, entry.allowed,
+        entry.reason, entry.method, entry.path, entry.code, entry.source, entry.count,
+    )  # fmt: skip
+
+
+def _entry(row: tuple[Any, ...]) -> AuditEntry:
+    number, time, actor, verb, kind, namespace, name, allowed, reason, method, path, code, source, count = row
+    return AuditEntry(
+        rows.moment(time), actor, verb, kind, namespace, name, bool(allowed), reason,
+        method, path, code, source, count, number,
+    )  # fmt: skip

@@ -1,0 +1,142 @@
+"""Who may hold tokens, and which they hold, in a SQLite store. All of it is in memory, too: every request asks."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from mizzen.errors import AlreadyExists, NotFound
+from mizzen.kinds.meta import format_time, parse_time
+from mizzen.stores import rows
+from mizzen.stores.records import Principal, Token
+from mizzen.stores.writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    principals: tuple[Principal, ...] = ()
+    tokens: tuple[Token, ...] = ()
+
+
+def load(connection: sqlite3.Connection) -> Known:
+    return Known(_principals(connection), _tokens(connection, "TRUE"))
+
+
+class SqliteIdentities:
+    """Keeps the promises of `Identities`. A change is in the table before it is in memory, and there before whoever
+    made it is answered."""
+
+    def __init__(self, writer: Writer, known: Known) -> None:
+        self._writer = writer
+        self._principals = {principal.name: principal for principal in known.principals}
+        self._tokens = {token.id: token for token in known.tokens}
+        self._by_digest = {token.digest: token for token in known.tokens}
+        self._generation = 0
+
+    async def add_principal(self, principal: Principal) -> None:
+        def work(connection: sqlite3.Connection) -> Principal:
+            if _has(connection, "principals", "name", principal.name):
+                raise AlreadyExists(f"principal '{principal.name}' already exists")
+            connection.execute(
+                "INSERT INTO principals VALUES (?, ?, ?)",
+                (principal.name, format_time(principal.created), principal.created_by),
+            )
+            return principal
+
+        await self._writer.write(work, self._keep_principal)
+
+    async def remove_principal(self, name: str, now: datetime) -> None:
+        def work(connection: sqlite3.Connection) -> tuple[Token, ...]:
+            _check_principal(connection, name)
+            connection.execute("DELETE FROM principals WHERE name = ?", (name,))
+            connection.execute(
+                "UPDATE tokens SET revoked = ? WHERE principal = ? AND revoked IS NULL", (format_time(now), name)
+            )
+            return _tokens(connection, "principal = ?", name)
+
+        def then(tokens: tuple[Token, ...]) -> None:
+            del self._principals[name]
+            self._keep_tokens(tokens)
+
+        await self._writer.write(work, then)
+
+    async def principals(self) -> tuple[Principal, ...]:
+        return tuple(sorted(self._principals.values(), key=lambda principal: principal.name))
+
+    async def add_token(self, token: Token) -> None:
+        def work(connection: sqlite3.Connection) -> tuple[Token, ...]:
+            _check_principal(connection, token.principal)
+            if _has(connection, "tokens", "id", token.id) or _has(connection, "tokens", "digest", token.digest):
+                raise AlreadyExists(f"token '{token.id}' already exists", hint="make another")
+            connection.execute(
+                "INSERT INTO tokens (id, principal, digest, created, created_by, expires, revoked, note)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    token.id, token.principal, token.digest, format_time(token.created), token.created_by,
+                    token.expires and format_time(token.expires), token.revoked and format_time(token.revoked),
+                    token.note,
+                ),
+            )  # fmt: skip
+            return (token,)
+
+        await self._writer.write(work, self._keep_tokens)
+
+    async def revoke_token(self, id_: str, now: datetime) -> Token:
+        def work(connection: sqlite3.Connection) -> tuple[Token, ...]:
+            found = _tokens(connection, "id = ?", id_)
+            if not found:
+                raise NotFound(f"token '{id_}' does not exist", hint="mizzen token list shows the ids")
+            if found[0].revoked is not None:
+                return found
+            connection.execute("UPDATE tokens SET revoked = ? WHERE id = ?", (format_time(now), id_))
+            return (replace(found[0], revoked=now),)
+
+        (token,) = await self._writer.write(work, self._keep_tokens)
+        return token
+
+    async def tokens(self, principal: str | None = None) -> tuple[Token, ...]:
+        found = (token for token in self._tokens.values() if principal in (None, token.principal))
+        return tuple(sorted(found, key=lambda token: (token.created, token.id)))
+
+    def find_token(self, digest: str) -> Token | None:
+        return self._by_digest.get(digest)
+
+    def generation(self) -> int:
+        return self._generation
+
+    def _keep_principal(self, principal: Principal) -> None:
+        self._principals[principal.name] = principal
+        self._generation += 1
+
+    def _keep_tokens(self, tokens: Iterable[Token]) -> None:
+        for token in tokens:
+            self._tokens[token.id] = token
+            self._by_digest[token.digest] = token
+        self._generation += 1
+
+
+def _check_principal(connection: sqlite3.Connection, name: str) -> None:
+    if not _has(connection, "principals", "name", name):
+        raise NotFound(f"principal '{name}' does not exist")
+
+
+def _has(connection: sqlite3.Connection, table: str, column: str, value: str) -> bool:
+    return bool(connection.execute(f"SELECT 1 FROM {table} WHERE {column} = ?", (value,)).fetchall())  # noqa: S608 - constants only
+
+
+def _principals(connection: sqlite3.Connection) -> tuple[Principal, ...]:
+    found = connection.execute("SELECT name, created, created_by FROM principals").fetchall()
+    return tuple(Principal(name, rows.moment(created), by) for name, created, by in found)
+
+
+def _tokens(connection: sqlite3.Connection, which: str, *values: str) -> tuple[Token, ...]:
+    found = connection.execute(
+        f"SELECT id, principal, digest, created, created_by, expires, revoked, note FROM tokens WHERE {which}",  # noqa: S608 - constants only
+        values,
+    ).fetchall()
+    return tuple(
+        Token(id_, principal, digest, rows.moment(created), by, parse_time(expires), parse_time(revoked), note)
+        for id_, principal, digest, created, by, expires, revoked, note in found
+    )

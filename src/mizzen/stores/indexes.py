@@ -1,0 +1,124 @@
+"""The rows by which objects are found: their owners, labels, and the fields that the catalog calls indexed.
+
+They change in the transaction of the object itself, so a look-up through them agrees with a look at every object.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from mizzen.errors import BadRequest
+from mizzen.kinds import catalog
+from mizzen.kinds.meta import Meta, Resource
+from mizzen.stores import rows
+
+EVERY_KIND = ("metadata.name", "metadata.namespace")
+"""Fields that every kind can be selected by; the key of the object itself serves them."""
+
+Key = tuple[str, str, str]
+"""kind, namespace, name"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What is to be found of one object."""
+
+    owners: frozenset[str] = frozenset()
+    labels: frozenset[tuple[str, str]] = frozenset()
+    fields: frozenset[tuple[str, str]] = frozenset()
+
+
+NOTHING = Entries()
+
+
+def entries(resource: Resource) -> Entries:
+    found = ((path, catalog.field(resource, path)) for path in indexed(resource.kind))
+    return Entries(
+        frozenset(owner.uid for owner in resource.meta.owners),
+        frozenset(resource.meta.labels.items()),
+        frozenset((path, value) for path, value in found if value is not None),
+    )
+
+
+def indexed(kind: str) -> tuple[str, ...]:
+    known = catalog.BY_NAME.get(kind)
+    return known.indexed if known else ()
+
+
+def check_fields(kind: str, paths: Iterable[str]) -> None:
+    """BadRequest for a field that objects of this kind are not found by."""
+    valid = (*EVERY_KIND, *indexed(kind))
+    for path in paths:
+        if path not in valid:
+            raise BadRequest(
+                f"fieldSelector: {kind} cannot be selected by '{path}'", hint=f"valid are {', '.join(valid)}"
+            )
+
+
+def model_of(resource: Resource) -> str | None:
+    return catalog.model_of(resource) if resource.kind in catalog.BY_NAME else None
+
+
+def move(connection: sqlite3.Connection, key: Key, before: Entries, after: Entries) -> None:
+    """Write the difference: most writes change nothing here, and cost nothing here."""
+    if before == after:
+        return
+    kind, namespace, name = key
+    for owner in before.owners - after.owners:
+        connection.execute(
+            "DELETE FROM owners WHERE owner = ? AND kind = ? AND namespace = ? AND name = ?", (owner, *key)
+        )
+    for owner in after.owners - before.owners:
+        connection.execute("INSERT INTO owners VALUES (?, ?, ?, ?)", (owner, *key))
+    for table, column, old, new in (
+        ("labels", "key", before.labels, after.labels),
+        ("fields", "path", before.fields, after.fields),
+    ):
+        for pair in old - new:
+            connection.execute(
+                f"DELETE FROM {table} WHERE kind = ? AND {column} = ? AND value = ? AND namespace = ? AND name = ?",  # noqa: S608 - constants only
+                (kind, *pair, namespace, name),
+            )
+        for pair in new - old:
+            connection.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?)", (kind, *pair, namespace, name))  # noqa: S608 - constants only
+
+
+def refresh(connection: sqlite3.Connection) -> None:
+    """Make all rows anew when the catalog says something else than when they were made."""
+    wanted = _described()
+    [(found,)] = connection.execute("SELECT indexed FROM state").fetchall()
+    if found == wanted:
+        return
+    connection.execute("DELETE FROM labels")
+    connection.execute("DELETE FROM fields")
+    # Written while it is read: `move` writes to other tables than the one that is read.
+    for (body,) in connection.execute("SELECT body FROM objects"):
+        resource = rows.decode(body)
+        made = entries(resource)
+        key = (resource.kind, resource.meta.namespace, resource.meta.name)
+        move(connection, key, NOTHING, Entries(labels=made.labels, fields=made.fields))
+    _assign_models(connection)
+    connection.execute("UPDATE state SET indexed = ?", (wanted,))
+
+
+def _described() -> str:
+    return msgspec.json.encode([(kind.name, kind.indexed, kind.model) for kind in catalog.KINDS]).decode()
+
+
+def _assign_models(connection: sqlite3.Connection) -> None:
+    """Say of each revision which model it belongs to. That of a decision holds no spec, but one before it does."""
+    known: dict[str, str | None] = {}
+    found: list[tuple[str | None, int]] = []
+    for rowid, kind, namespace, name, uid, action, before, after in connection.execute(
+        "SELECT rowid, kind, namespace, name, uid, action, before, after FROM revisions"
+        " ORDER BY kind, namespace, name, number"
+    ):
+        if action in ("created", "updated", "deleted"):
+            spec = rows.decode_data(before if after is None else after) or {}
+            known[uid] = model_of(Resource(kind, Meta(name, namespace), spec))
+        found.append((known.get(uid), rowid))
+    connection.executemany("UPDATE revisions SET model = ? WHERE rowid = ?", found)

@@ -1,0 +1,80 @@
+"""Tokens of pages: where to go on, in a form to be handed out and back. They hold nothing secret and are checked."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from mizzen.errors import BadRequest
+from mizzen.kinds.meta import Ref
+from mizzen.stores.store import Where
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a listing goes on: after this key; `rv` is the version its first page was read at."""
+
+    rv: int
+    kind: str
+    namespace: str
+    name: str
+    where: str
+    """Stands for what the listing is of."""
+
+    def token(self) -> str:
+        return _encode(self)
+
+    @classmethod
+    def parse(cls, token: str, kind: str, where: Where) -> Place:
+        place = _decode(token, cls)
+        if place.kind != kind or place.where != digest(where):
+            raise BadRequest("this token continues another listing")
+        return place
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyPlace:
+    """Where the history of a model's family goes on: after this resource version."""
+
+    rv: int
+    namespace: str
+    model: str
+
+    def token(self) -> str:
+        return _encode(self)
+
+    @classmethod
+    def parse(cls, token: str, model: Ref) -> FamilyPlace:
+        place = _decode(token, cls)
+        if (place.namespace, place.model) != (model.namespace, model.name):
+            raise BadRequest("this token continues another history")
+        return place
+
+
+def check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 1:
+        raise BadRequest(f"a page has at least 1 item, not {limit}")
+
+
+def digest(where: Where) -> str:
+    """Equal for what selects the same: the order of conditions does not matter."""
+    labels = sorted((one.key, one.op, sorted(one.values)) for one in where.labels)
+    plain = (where.namespace, labels, sorted(where.fields.items()), where.owner)
+    return hashlib.sha256(msgspec.json.encode(plain)).hexdigest()[:16]
+
+
+def _encode(place: object) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def _decode(token: str, type_: type[T]) -> T:
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)), type=type_)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise BadRequest("this is no token to continue with", hint="start again, without it") from error

@@ -1,0 +1,210 @@
+"""History in a SQLite store: written with the change itself, read as entries and as objects of the kind Revision.
+
+As objects they are ordered by (namespace, kind, name, number) of what changed: an object's entries stand together and
+its tenth comes after its ninth. Nothing of history is ever changed or dropped, so a watch of it can begin anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+import uuid
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from mizzen.kinds import catalog, selectors
+from mizzen.kinds.meta import Meta, Ref, Resource, format_time
+from mizzen.kinds.revision import revision_name
+from mizzen.stores import indexes, rows
+from mizzen.stores.pages import FamilyPlace, Place, check_limit
+from mizzen.stores.store import Revision, Where
+
+KIND = "Revision"
+
+_ORDER = ("namespace", "kind", "name", "number")
+_KEY = ("kind", "name", "number")
+_COLUMNS = "kind, namespace, name, number, uid, rv, action, actor, time, before, after, model"
+_KINDS = {kind.singular: kind.name for kind in catalog.KINDS}
+_UIDS = uuid.UUID("5d3c2f5e-8f0b-4d0e-9a53-6f1f3c1f7a10")
+
+
+class _Row(NamedTuple):
+    kind: str
+    namespace: str
+    name: str
+    number: int
+    uid: str
+    rv: int
+    action: str
+    actor: str
+    time: str
+    before: bytes | None
+    after: bytes | None
+    model: str | None
+
+
+def record(
+    connection: sqlite3.Connection,
+    resource: Resource,
+    action: str,
+    by: str,
+    time: datetime,
+    *,
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+) -> None:
+    """Write history. Numbers go on when a name is used again: they are taken from history, not from the object."""
+    meta = resource.meta
+    key = (resource.kind, meta.namespace, meta.name)
+    connection.execute(
+        f"INSERT INTO revisions ({_COLUMNS})"  # noqa: S608 - constants only
+        " SELECT ?, ?, ?, coalesce(max(number), 0) + 1, ?, ?, ?, ?, ?, ?, ?, ?"
+        " FROM revisions WHERE kind = ? AND namespace = ? AND name = ?",
+        (
+            *key, meta.uid, int(meta.resource_version), action, by, format_time(time),
+            None if before is None else rows.encode_data(before, resource),
+            None if after is None else rows.encode_data(after, resource), indexes.model_of(resource), *key,
+        ),
+    )  # fmt: skip
+
+
+def history(connection: sqlite3.Connection, ref: Ref) -> tuple[Revision, ...]:
+    key = (ref.kind, ref.namespace, ref.name)
+    found = _read(connection, "WHERE kind = ? AND namespace = ? AND name = ? ORDER BY number", *key)
+    return tuple(map(_entry, found))
+
+
+def family_history(
+    connection: sqlite3.Connection, model: Ref, limit: int | None, after: str | None
+) -> tuple[tuple[Revision, ...], str | None]:
+    check_limit(limit)
+    start = FamilyPlace.parse(after, model).rv if after is not None else 0
+    which = "INDEXED BY revisions_of_family WHERE namespace = ? AND model = ? AND rv > ? ORDER BY rv LIMIT ?"
+    found = _read(connection, which, model.namespace, model.name, start, -1 if limit is None else limit + 1)
+    if limit is None or len(found) <= limit:
+        return tuple(map(_entry, found)), None
+    page = found[:limit]
+    return tuple(map(_entry, page)), FamilyPlace(page[-1].rv, model.namespace, model.name).token()
+
+
+def last_change(connection: sqlite3.Connection, model: Ref) -> Revision | None:
+    which = "INDEXED BY revisions_of_family WHERE namespace = ? AND model = ? ORDER BY rv DESC LIMIT 1"
+    found = _read(connection, which, model.namespace, model.name)
+    return _entry(found[0]) if found else None
+
+
+def find(connection: sqlite3.Connection, ref: Ref) -> Resource | None:
+    key = _parse(ref.name)
+    if key is None:
+        return None
+    found = _read(connection, "WHERE kind = ? AND name = ? AND number = ? AND namespace = ?", *key, ref.namespace)
+    return _resource(found[0]) if found else None
+
+
+def after(connection: sqlite3.Connection, rv: int, size: int) -> list[Resource]:
+    """Up to `size` of them that were written after that resource version, in the order they were written."""
+    which = "INDEXED BY revisions_by_rv WHERE rv > ? ORDER BY rv LIMIT ?"
+    return [_resource(row) for row in _read(connection, which, rv, size)]
+
+
+def newest(connection: sqlite3.Connection) -> int:
+    """The resource version of the last one."""
+    [(rv,)] = connection.execute("SELECT max(rv) FROM revisions").fetchall()
+    return rv or 0
+
+
+def select(connection: sqlite3.Connection, where: Where, start: Place | None) -> Generator[Resource, None, None]:
+    """As `selection.select`. They have neither labels nor owners."""
+    indexes.check_fields(KIND, where.fields)
+    if where.owner is not None or not selectors.holds(where.labels, {}):
+        return
+    fixed = _fixed(where)
+    if fixed is None:
+        return
+    conditions = [f"{column} = ?" for column in fixed]
+    values = [*fixed.values()]
+    if start is not None:
+        key = _parse(start.name)
+        order = [column for column in _ORDER if column not in fixed]
+        if key is None or not order:
+            return
+        place: dict[str, str | int] = {"namespace": start.namespace, **dict(zip(_KEY, key, strict=True))}
+        conditions.append(f"({', '.join(order)}) > ({', '.join('?' for _ in order)})")
+        values += [place[column] for column in order]
+    which = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    query = f"SELECT {_COLUMNS} FROM revisions {_index(fixed)} {which} ORDER BY {', '.join(_ORDER)}"  # noqa: S608 - constants only
+    with closing(connection.execute(query, values)) as found:
+        for row in found:
+            yield _resource(_Row(*row))
+
+
+def _fixed(where: Where) -> dict[str, str | int] | None:
+    """Columns and what they must equal; None when that cannot be."""
+    fixed: dict[str, str | int] = {}
+    wanted: list[tuple[str, str | int | None]] = [("namespace", where.namespace)]
+    for path, value in where.fields.items():
+        if path == "metadata.name":
+            key = _parse(value)
+            if key is None:
+                return None
+            wanted += zip(_KEY, key, strict=True)
+        else:
+            wanted.append((path.rpartition(".")[2], value))
+    for column, one in wanted:
+        if one is not None and fixed.setdefault(column, one) != one:
+            return None
+    return fixed
+
+
+def _index(fixed: Mapping[str, object]) -> str:
+    """The index that leads to these and has them in order."""
+    if {"kind", "namespace", "name"} <= set(fixed):
+        return ""  # the key
+    if "name" in fixed:
+        return "INDEXED BY revisions_by_name"
+    if "model" in fixed:
+        return "INDEXED BY revisions_by_model"
+    if "kind" in fixed:
+        return ""  # the key begins with it
+    return "INDEXED BY revisions_in_order"
+
+
+def _parse(name: str) -> tuple[str, str, int] | None:
+    """`modelversion.iris.1.2` is the second of ModelVersion `iris.1`: kinds and numbers hold no dot."""
+    found = re.fullmatch(r"([a-z]+)\.(.+)\.([1-9][0-9]{0,17})", name, re.DOTALL)
+    kind = found and _KINDS.get(found[1])
+    return (kind, found[2], int(found[3])) if found and kind else None
+
+
+def _read(connection: sqlite3.Connection, which: str, *values: object) -> list[_Row]:
+    query = f"SELECT {_COLUMNS} FROM revisions {which}"  # noqa: S608 - constants only
+    return [_Row(*row) for row in connection.execute(query, values).fetchall()]
+
+
+def _entry(row: _Row) -> Revision:
+    return Revision(
+        Ref(row.kind, row.name, row.namespace), row.uid, row.number, row.action, row.actor, rows.moment(row.time),
+        rows.decode_data(row.before), rows.decode_data(row.after),
+    )  # fmt: skip
+
+
+def _resource(row: _Row) -> Resource:
+    meta = Meta(
+        revision_name(row.kind, row.name, row.number), row.namespace,
+        uid=str(uuid.uuid5(_UIDS, f"{row.uid}.{row.number}")),
+        resource_version=str(row.rv), generation=1, created=rows.moment(row.time),
+    )  # fmt: skip
+    after = rows.decode_data(row.after)
+    spec = {
+        "kind": row.kind, "name": row.name, "uid": row.uid, "model": row.model, "number": row.number,
+        "action": row.action, "actor": row.actor, "time": row.time, "before": rows.decode_data(row.before),
+        "after": after, "hash": None if after is None else _hash(after),
+    }  # fmt: skip
+    return Resource(KIND, meta, {name: value for name, value in spec.items() if value is not None})
+
+
+def _hash(data: Mapping[str, Any]) -> str:
+    return hashlib.sha256(rows.canonical(data)).hexdigest()

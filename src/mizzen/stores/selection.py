@@ -1,0 +1,177 @@
+"""Which objects a `Where` takes, found through the narrowest index there is for it, in the order of (namespace, name).
+
+One index is walked, in its own order, so nothing is sorted and a page costs no more than a page. What else is asked
+for is looked up in the other indexes for each object on the way, before its body is read. Only conditions that nothing
+could find (`!a`, `a notin (b)`) are, alone, a walk over all of the kind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import sqlite3
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from operator import itemgetter
+
+from mizzen.kinds.meta import Resource
+from mizzen.kinds.selectors import Requirement
+from mizzen.stores import indexes, rows
+from mizzen.stores.pages import Place
+from mizzen.stores.store import Where
+
+MERGED = 32
+"""Most values of one label whose objects are found value by value; for more, all that have the label are looked at."""
+PROBED = 1000
+"""How far is counted to tell which of several indexes is narrower."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A condition on `k`, the row that carries kind, namespace and name, with its values."""
+
+    sql: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A way through an index: one or more parts of it, each in order, that have no object in common."""
+
+    index: str
+    """The table, with the one of its indexes to use where it is not the key."""
+    parts: tuple[_Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    holds: _Term
+    """For an object met on another way."""
+    walk: _Walk | None = None
+    """To all objects of which it holds, if something leads there."""
+
+
+def select(
+    connection: sqlite3.Connection, kind: str, where: Where, start: Place | None
+) -> Generator[Resource, None, None]:
+    """Read as they are asked for; close it to stop. BadRequest for a field that is not indexed."""
+    indexes.check_fields(kind, where.fields)
+    namespaces = {where.namespace, where.fields.get("metadata.namespace")} - {None}
+    if len(namespaces) > 1:
+        return
+    fixed = {"namespace": next(iter(namespaces), None), "name": where.fields.get("metadata.name")}
+    common = [_Term("k.kind = ?", (kind,))]
+    common += [_Term(f"k.{column} = ?", (value,)) for column, value in fixed.items() if value is not None]
+    conditions = [*_conditions(where)]
+    if fixed["name"] is not None:
+        # The key itself; of all namespaces, the index that begins with the name.
+        index = "objects AS k" if namespaces else "objects AS k INDEXED BY objects_by_name"
+        chosen = _Condition(_Term("TRUE"), _Walk(index, (_Term("TRUE"),)))
+    else:
+        chosen = _narrowest(connection, conditions, common)
+    common += _after(start, [column for column, value in fixed.items() if value is None])
+    common += [condition.holds for condition in conditions if condition is not chosen]
+    assert chosen.walk is not None
+    for body in _bodies(connection, chosen.walk, common):
+        yield rows.decode(body)
+
+
+def _conditions(where: Where) -> Iterator[_Condition]:
+    if where.owner is not None:
+        values: tuple[str, ...] = (where.owner,)
+        walk = _Walk("owners AS k", (_Term("k.owner = ?", values),))
+        yield _Condition(_found("owners", "x.owner = ?", values), walk)
+    for path, value in where.fields.items():
+        if path not in indexes.EVERY_KIND:
+            walk = _Walk("fields AS k", (_Term("k.path = ? AND k.value = ?", (path, value)),))
+            yield _Condition(_found("fields", "x.path = ? AND x.value = ?", (path, value)), walk)
+    for requirement in where.labels:
+        yield _label(requirement)
+
+
+def _label(requirement: Requirement) -> _Condition:
+    key, values = requirement.key, tuple(sorted(requirement.values))
+    among = f"value IN ({', '.join('?' for _ in values)})"
+    match requirement.op:
+        case "absent":
+            return _Condition(_found("labels", "x.key = ?", (key,), wanted=False))
+        case "notin":
+            return _Condition(_found("labels", f"x.key = ? AND x.{among}", (key, *values), wanted=False))
+        case "exists":
+            walk = _Walk("labels AS k INDEXED BY labels_by_key", (_Term("k.key = ?", (key,)),))
+            return _Condition(_found("labels", "x.key = ?", (key,)), walk)
+        case "in" if len(values) > MERGED:
+            part = _Term(f"k.key = ? AND k.{among}", (key, *values))
+            walk = _Walk("labels AS k INDEXED BY labels_by_key", (part,))
+        case "in":
+            # An object has one value of a label at most, so no object is in two parts.
+            walk = _Walk("labels AS k", tuple(_Term("k.key = ? AND k.value = ?", (key, value)) for value in values))
+    return _Condition(_found("labels", f"x.key = ? AND x.{among}", (key, *values)), walk)
+
+
+def _found(table: str, condition: str, values: tuple[str, ...], *, wanted: bool = True) -> _Term:
+    same = "x.kind = k.kind AND x.namespace = k.namespace AND x.name = k.name"
+    word = "EXISTS" if wanted else "NOT EXISTS"
+    return _Term(f"{word} (SELECT 1 FROM {table} AS x WHERE {condition} AND {same})", values)  # noqa: S608 - constants only
+
+
+def _narrowest(connection: sqlite3.Connection, conditions: list[_Condition], common: list[_Term]) -> _Condition:
+    leading = [condition for condition in conditions if condition.walk is not None]
+    if not leading:
+        return _Condition(_Term("TRUE"), _Walk("objects AS k", (_Term("TRUE"),)))
+    bound = 16
+    while len(leading) > 1:
+        # Counted ever further, until one ends: so even to ask costs no more than the narrowest of them.
+        widths = [_width(connection, condition, common, bound) for condition in leading]
+        if min(widths) < bound or bound >= PROBED:
+            return leading[widths.index(min(widths))]
+        bound *= 4
+    return leading[0]
+
+
+def _width(connection: sqlite3.Connection, condition: _Condition, common: list[_Term], bound: int) -> int:
+    """How many objects it leads to; not counted beyond the bound."""
+    assert condition.walk is not None
+    width = 0
+    for part in condition.walk.parts:
+        which, values = _joined((*common, part))
+        [(count,)] = connection.execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM {condition.walk.index} WHERE {which} LIMIT {bound - width})",  # noqa: S608 - constants only
+            values,
+        ).fetchall()
+        width += count
+    return width
+
+
+def _after(start: Place | None, order: list[str]) -> list[_Term]:
+    """What comes after a place, by those columns of the order that are not the same in all rows."""
+    if start is None:
+        return []
+    if not order:
+        return [_Term("FALSE")]
+    columns, marks = ", ".join(f"k.{column}" for column in order), ", ".join("?" for _ in order)
+    return [_Term(f"({columns}) > ({marks})", tuple(getattr(start, column) for column in order))]
+
+
+def _bodies(connection: sqlite3.Connection, walk: _Walk, common: list[_Term]) -> Iterator[bytes]:
+    body, objects = "k.body", ""
+    if not walk.index.startswith("objects"):
+        body, objects = "o.body", " CROSS JOIN objects AS o USING (kind, namespace, name)"
+    with contextlib.ExitStack() as opened:
+        streams: list[sqlite3.Cursor] = []
+        for part in walk.parts:
+            which, values = _joined((*common, part))
+            cursor = connection.execute(
+                f"SELECT k.namespace, k.name, {body} FROM {walk.index}{objects} WHERE {which}"  # noqa: S608 - constants only
+                " ORDER BY k.namespace, k.name",
+                values,
+            )
+            opened.callback(cursor.close)
+            streams.append(cursor)
+        for _, _, found in streams[0] if len(streams) == 1 else heapq.merge(*streams, key=itemgetter(0, 1)):
+            yield found
+
+
+def _joined(terms: Iterable[_Term]) -> tuple[str, list[str]]:
+    terms = tuple(terms)
+    return " AND ".join(term.sql for term in terms), [value for term in terms for value in term.values]

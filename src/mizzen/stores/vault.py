@@ -1,0 +1,144 @@
+"""Secrets at rest: sealed with AES-256-GCM under a key in a file of the data dir, opened only for what is started.
+
+A sealed text holds the place it was sealed for, so rows cannot be swapped. The first use leaves a seal of its own in
+the store; a key file that is lost or changed is recognised by it, and then nothing is sealed, opened or made anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import os
+import secrets as randomness
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from mizzen.errors import MizzenError, NotFound
+from mizzen.kinds.findings import suggestion
+from mizzen.stores import private
+from mizzen.stores.records import SealedSecret, Secrets
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+FORMAT = b"\x01"
+"""First byte of what is sealed, so that a later way of sealing can be told from this one."""
+
+WITNESS = ("", "secret-key")
+"""(namespace, name) of our own seal: a place that no request can name."""
+
+WHENEVER = datetime.fromtimestamp(0, UTC)
+
+
+class Vault:
+    def __init__(self, secrets: Secrets, key_file: Path) -> None:
+        self._secrets = secrets
+        self._key_file = key_file
+        self._cipher: AESGCM | None = None
+        self._lock = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"Vault({self._key_file})"
+
+    async def put(self, namespace: str, name: str, data: Mapping[str, str], by: str, now: datetime) -> SealedSecret:
+        """Replaces a secret of the same name, whole. MizzenError when the key file is not the right one."""
+        cipher = await self._opened()
+        sealed = _seal(cipher, namespace, name, json.dumps(dict(data)).encode())
+        secret = SealedSecret(namespace, name, tuple(sorted(data)), sealed, now, by)
+        await self._secrets.put(secret)
+        return secret
+
+    async def reveal(self, namespace: str, name: str, key: str) -> str:
+        """One value, in clear: for what is started with it, never for an answer or a log. NotFound."""
+        secret = await self._secrets.get(namespace, name)
+        cipher = await self._opened()
+        values = json.loads(_unseal(cipher, secret, self._key_file))
+        if key not in values:
+            raise NotFound(f"secret '{name}' has no key '{key}'", hint=suggestion(key, sorted(values), "its keys"))
+        return str(values[key])
+
+    async def get(self, namespace: str, name: str) -> SealedSecret:
+        """Still sealed. NotFound."""
+        return await self._secrets.get(namespace, name)
+
+    async def list(self, namespace: str) -> tuple[SealedSecret, ...]:
+        return await self._secrets.list(namespace)
+
+    async def delete(self, namespace: str, name: str) -> None:
+        """Needs no key: a secret that cannot be opened any more can still be removed. NotFound."""
+        await self._secrets.delete(namespace, name)
+
+    async def _opened(self) -> AESGCM:
+        """With the one key that everything here is sealed with."""
+        async with self._lock:
+            if self._cipher is None:
+                self._cipher = await self._proven()
+            return self._cipher
+
+    async def _proven(self) -> AESGCM:
+        try:
+            witness: SealedSecret | None = await self._secrets.get(*WITNESS)
+        except NotFound:
+            witness = None
+        # Without a witness nothing was ever sealed, and only then a new key is no loss.
+        cipher = AESGCM(await asyncio.to_thread(_key, self._key_file, create=witness is None))
+        if witness is None:
+            sealed = _seal(cipher, *WITNESS, b"")
+            await self._secrets.put(SealedSecret(*WITNESS, (), sealed, WHENEVER, "system"))
+        else:
+            _unseal(cipher, witness, self._key_file)
+        return cipher
+
+
+def _seal(cipher: AESGCM, namespace: str, name: str, text: bytes) -> bytes:
+    nonce = os.urandom(NONCE_BYTES)
+    return FORMAT + nonce + cipher.encrypt(nonce, text, _place(namespace, name))
+
+
+def _unseal(cipher: AESGCM, secret: SealedSecret, key_file: Path) -> bytes:
+    nonce, text = secret.sealed[1 : 1 + NONCE_BYTES], secret.sealed[1 + NONCE_BYTES :]
+    try:
+        return cipher.decrypt(nonce, text, _place(secret.namespace, secret.name))
+    except (InvalidTag, ValueError) as error:
+        if (secret.namespace, secret.name) == WITNESS:
+            raise MizzenError(
+                f"{key_file} is not the key that the secrets here were sealed with",
+                hint=f"put the right file back as {key_file}; until then no secret can be read or set",
+            ) from error
+        raise MizzenError(
+            f"secret '{secret.name}' in namespace {secret.namespace} is damaged: {key_file} does not open it",
+            hint=f"set it again: mizzen secret set {secret.name}",
+        ) from error
+
+
+def _place(namespace: str, name: str) -> bytes:
+    # Neither holds a '/', so no two places look alike.
+    return FORMAT + f"{namespace}/{name}".encode()
+
+
+def _key(path: Path, *, create: bool) -> bytes:
+    if create:
+        with suppress(FileExistsError):
+            private.create(path, base64.urlsafe_b64encode(randomness.token_bytes(KEY_BYTES)).decode())
+    try:
+        text = private.read(path, "key of the secrets")
+    except FileNotFoundError as error:
+        raise MizzenError(
+            f"{path} is lost: it is the key that the secrets here were sealed with",
+            hint=f"put the file back as {path}; until then no secret can be read or set",
+        ) from error
+    try:
+        key = base64.urlsafe_b64decode(text.encode())
+    except (binascii.Error, UnicodeEncodeError):
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise MizzenError(
+            f"{path} holds no key of {KEY_BYTES} bytes", hint=f"put the right file back as {path}; nothing was changed"
+        )
+    return key

@@ -1,0 +1,95 @@
+"""Uploads by digest: in pieces, gone on with, one writer at a time, and only for who sent them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.uploads import Uploads
+from mizzen.errors import Conflict, Invalid, NotFound, TooLarge
+
+DATA = os.urandom(100_000)
+DIGEST = f"sha256:{hashlib.sha256(DATA).hexdigest()}"
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> FileBlobs:
+    return FileBlobs(tmp_path / "blobs")
+
+
+@pytest.fixture
+def uploads(blobs: FileBlobs) -> Uploads:
+    return Uploads(blobs, 1 << 20)
+
+
+def send(uploads: Uploads, start: int, end: int, owner: str = "ann") -> bool:
+    with uploads.piece(owner, DIGEST, start, len(DATA)) as piece:
+        piece.write(DATA[start:end])
+        return uploads.finish(owner, DIGEST, len(DATA)) is not None
+
+
+def test_in_pieces(blobs: FileBlobs, uploads: Uploads) -> None:
+    assert not send(uploads, 0, 40_000)
+    assert uploads.offset("ann", DIGEST) == 40_000
+    assert uploads.offset("bob", DIGEST) == 0
+    with pytest.raises(Conflict, match="goes on at byte 40000"):
+        send(uploads, 50_000, 60_000)
+    assert not send(uploads, 30_000, 70_000), "what is sent twice is written twice"
+    assert not uploads.has_sent("ann", DIGEST)
+    assert send(uploads, 70_000, 100_000)
+    assert blobs.path(DIGEST).read_bytes() == DATA
+    assert uploads.has_sent("ann", DIGEST)
+    assert not uploads.has_sent("bob", DIGEST)
+    assert uploads.offset("ann", DIGEST) == 0
+
+
+def test_the_wrong_content_is_dropped(blobs: FileBlobs, uploads: Uploads) -> None:
+    with uploads.piece("ann", DIGEST, 0, 5) as piece:
+        piece.write(b"wrong")
+        with pytest.raises(Invalid, match="has the digest"):
+            uploads.finish("ann", DIGEST, 5)
+    with pytest.raises(NotFound):
+        blobs.path(DIGEST)
+    assert not [path for path in blobs.root.rglob("*") if path.is_file()]
+
+
+def test_sizes(uploads: Uploads) -> None:
+    with pytest.raises(TooLarge), uploads.piece("ann", DIGEST, 0, 2 << 20):
+        pass
+    with uploads.piece("ann", DIGEST, 0, 10) as piece, pytest.raises(TooLarge):
+        piece.write(bytes(11))
+
+
+def test_one_writer_at_a_time(uploads: Uploads) -> None:
+    with uploads.piece("ann", DIGEST, 0, len(DATA)):
+        with pytest.raises(Conflict, match="another connection"), uploads.piece("ann", DIGEST, 0, len(DATA)):
+            pass
+        with uploads.piece("bob", DIGEST, 0, len(DATA)):
+            pass
+
+
+def test_many_at_once(blobs: FileBlobs, uploads: Uploads) -> None:
+    def one(number: int) -> bool:
+        try:
+            return send(uploads, 0, len(DATA), owner=f"user-{number % 4}")
+        except Conflict:
+            return False
+
+    with ThreadPoolExecutor(8) as threads:
+        done = list(threads.map(one, range(32)))
+    assert any(done)
+    assert blobs.path(DIGEST).read_bytes() == DATA
+
+
+def test_what_nobody_went_on_with_is_forgotten(uploads: Uploads) -> None:
+    send(uploads, 0, 10)
+    now = datetime.now(UTC)
+    assert uploads.collect(now - timedelta(hours=1)) == 0
+    assert uploads.collect(now + timedelta(hours=1)) == 1
+    assert uploads.offset("ann", DIGEST) == 0

@@ -1,0 +1,229 @@
+"""apply, lint, diff, explain: what files say, and what a plane has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mizzen.kinds.meta import Ref
+from tests.unit.cli.command import Plane, commanding, failed, mizzen
+
+HEAD = "apiVersion: mizzen.dev/v1alpha1\n"
+IRIS = f"{HEAD}kind: Model\nmetadata: {{name: iris, labels: {{team: vision}}}}\nspec: {{track: latest}}\n"
+GRAPH = """apiVersion: serving.mlpsepc.org/v1alpha1
+kind: MLGraph
+metadata: {name: experiment}
+spec:
+  dag:
+    - {name: a, route: {split: }}
+    - {name: b, dependencies: [a], implementation: {kfservice: kfb}}
+    - {name: c, dependencies: [a], implementation: {kfservice: kfc}}
+"""
+MISPRINT = (
+    "warning: apiVersion: 'serving.mlpsepc.org/v1alpha1' is read as mizzen.dev/v1alpha1; "
+    "did you mean 'serving.mlspec.org/v1alpha2'?\n"
+)
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[Plane]:
+    with commanding(tmp_path) as running:
+        yield running
+
+
+def stored(plane: Plane, kind: str, name: str) -> Any:
+    return plane.control.run(plane.control.store.get(Ref(kind, name)))
+
+
+def test_apply_creates_configures_and_leaves_alone(plane: Plane) -> None:
+    file = plane.file("iris.yaml", IRIS)
+    assert plane("apply", "-f", file).stdout == "model/iris created\n"
+    before = stored(plane, "Model", "iris")
+    assert plane("apply", "-f", file).stdout == "model/iris unchanged\n"
+    assert stored(plane, "Model", "iris") == before, "nothing was written"
+    plane.file("iris.yaml", IRIS.replace("vision", "sound"))
+    assert plane("apply", "-f", file).stdout == "model/iris configured\n"
+    assert stored(plane, "Model", "iris").meta.labels == {"team": "sound"}
+    assert stored(plane, "Model", "iris").spec == {"track": "latest"}
+
+
+def test_apply_converts_aliases_and_nulls_and_tells_warnings(plane: Plane) -> None:
+    file = plane.file("graph.yaml", GRAPH)
+    done = plane("apply", "-f", file)
+    assert done.stdout == "mlgraph/experiment created\n"
+    assert MISPRINT in done.stderr
+    assert stored(plane, "MLGraph", "experiment").spec["dag"][0] == {"name": "a", "route": {"split": {}}}
+    assert plane("apply", "-f", file).stdout == "mlgraph/experiment unchanged\n"
+
+
+def test_the_planes_own_warnings_are_told_too(plane: Plane) -> None:
+    graph = f"{HEAD}kind: MLGraph\nmetadata: {{name: g}}\nspec: {{dag: [{{name: classifier}}], custom: [{{spec: "
+    graph += "{containers: [{name: classifier, image: 'a/b:1'}]}}]}\n"
+    done = plane("apply", "-f", "-", "--dry-run", stdin=graph)
+    told = "spec.custom[0].spec.containers[0].image: this engine runs no container images; node 'classifier' stays"
+    assert done.stderr.count(f"warning: {told}") == 1
+
+
+def test_a_dry_run_writes_nothing(plane: Plane) -> None:
+    file = plane.file("iris.yaml", IRIS)
+    assert plane("apply", "-f", file, "--dry-run").stdout == "model/iris created (dry run)\n"
+    failed(plane("get", "model", "iris", check=False), "iris")
+    plane("apply", "-f", file)
+    plane.file("iris.yaml", IRIS.replace("latest", "manual"))
+    assert plane("apply", "-f", file, "--dry-run").stdout == "model/iris configured (dry run)\n"
+    assert stored(plane, "Model", "iris").spec == {"track": "latest"}
+    plane.file("iris.yaml", IRIS)
+    assert plane("apply", "-f", file, "--dry-run").stdout == "model/iris unchanged (dry run)\n"
+
+
+def test_one_fault_and_nothing_is_sent(plane: Plane) -> None:
+    plane.file("all/a.yaml", IRIS)
+    plane.file("all/b.yaml", f"{HEAD}kind: Model\nmetadata: {{nmae: x}}\nspec: {{trakc: latest}}\n")
+    done = plane("apply", "-f", "all", check=False)
+    failed(done, "3 faults; nothing was sent")
+    assert "  all/b.yaml: Model/?: metadata: unknown field 'nmae'; did you mean 'name'?\n" in done.stderr
+    assert "  all/b.yaml: Model/?: metadata.name: required\n" in done.stderr
+    assert "  all/b.yaml: Model/?: spec: unknown field 'trakc'; did you mean 'track'?\n" in done.stderr
+    assert plane("get", "models").stderr == "no models\n"
+
+
+def test_what_is_odd_is_told_of_refused_files_and_of_repeated_objects_too(plane: Plane) -> None:
+    refused = plane("apply", "-f", "-", "--dry-run", stdin="kind: Application\nspec: {components: []}\n", check=False)
+    failed(refused, "metadata.name: required")
+    assert "warning: apiVersion: missing, read as core.oam.dev/v1beta1\n" in refused.stderr
+    twice = plane("apply", "-f", "-", stdin=f"{IRIS}---\n{IRIS}")
+    assert twice.stdout == "model/iris created\nmodel/iris unchanged\n"
+    assert twice.stderr == (
+        "warning: metadata.name: Model/iris is also in stdin, line 1; applied in this order, the last one stays\n"
+    )
+
+
+def test_several_objects_from_folders_and_stdin(plane: Plane) -> None:
+    plane.file("all/a.yaml", IRIS)
+    plane.file("all/b/c.json", json.dumps(yaml.safe_load(IRIS.replace("iris", "rose"))))
+    done = plane("apply", "-f", "all", "-f", "-", stdin=f"{GRAPH}---\n{IRIS.replace('iris', 'lily')}")
+    assert done.stdout.split() == [
+        "model/iris", "created", "model/rose", "created", "mlgraph/experiment", "created", "model/lily", "created",
+    ]  # fmt: skip
+    listing = plane("get", "models", "-o", "yaml").stdout
+    again = plane("apply", "-f", "-", stdin=listing)
+    assert again.stdout.split() == ["model/iris", "unchanged", "model/lily", "unchanged", "model/rose", "unchanged"]
+    told = json.loads(plane("apply", "-f", "all/a.yaml", "-o", "json").stdout)
+    assert [(item["kind"], item["name"], item["outcome"]) for item in told["items"]] == [("Model", "iris", "unchanged")]
+
+
+def test_namespaces_are_asked_for_or_written(plane: Plane) -> None:
+    file = plane.file("iris.yaml", IRIS)
+    plane("apply", "-f", file, "-n", "lab")
+    assert plane("get", "models", "-n", "lab", "-o", "name").stdout == "model/iris\n"
+    assert plane("get", "models").stderr == "no models\n"
+    plane.file("iris.yaml", IRIS.replace("name: iris", "name: iris, namespace: lab"))
+    assert plane("apply", "-f", file).stdout == "model/iris unchanged\n"
+    wrong = plane("apply", "-f", file, "-n", "other", check=False)
+    failed(wrong, "metadata.namespace: is 'lab', but 'other' was asked for")
+
+
+def test_apply_waits_until_the_object_is_accepted(plane: Plane) -> None:
+    file = plane.file("iris.yaml", IRIS)
+    done = plane("apply", "-f", file, "--wait", "--timeout", "0.2", check=False)
+    assert done.returncode == 1
+    assert "was not Accepted within 0.2 s" in done.stderr, "there is no controller here"
+    assert done.stdout == "model/iris created\n"
+
+
+def test_lint_needs_no_plane_and_speaks_of_every_object(tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text(f"{IRIS}---\n{GRAPH}")
+    done = mizzen("lint", "-f", "good.yaml", cwd=tmp_path, check=True)
+    assert done.stdout.splitlines() == [
+        "good.yaml: Model/iris: accepted",
+        "good.yaml: MLGraph/experiment: " + MISPRINT.strip(),
+        "good.yaml: MLGraph/experiment: accepted with 1 warning",
+    ]
+    (tmp_path / "bad.yaml").write_text(f"{HEAD}kind: Model\nmetadata: {{name: yes}}\n")
+    done = mizzen("lint", "-f", ".", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[0] == (
+        "bad.yaml: Model/?: metadata.name: must be a text, but YAML reads yes as true; quote it: 'yes'"
+    )
+    assert "good.yaml: Model/iris: accepted" in done.stdout
+    told = json.loads(mizzen("lint", "-f", "bad.yaml", "-o", "json", cwd=tmp_path).stdout)
+    assert [(item["accepted"], len(item["faults"])) for item in told["items"]] == [(False, 1)]
+    failed(mizzen("lint", "-f", "none.yaml", cwd=tmp_path), "no file or folder 'none.yaml'")
+
+
+def test_lint_knows_what_each_home_can_do(tmp_path: Path) -> None:
+    graph = f"{HEAD}kind: MLGraph\nmetadata: {{name: g}}\nspec: {{dag: {{name: c}}, custom: [{{spec: "
+    (tmp_path / "g.yaml").write_text(graph + "{containers: [{name: c, image: 'a/b:1'}]}}]}\n")
+    assert "accepted with 1 warning" in mizzen("lint", "-f", "g.yaml", cwd=tmp_path, check=True).stdout
+    done = mizzen("lint", "-f", "g.yaml", "--for", "cluster", cwd=tmp_path, check=True)
+    assert done.stdout == "g.yaml: MLGraph/g: accepted\n"
+
+
+def test_diff_of_files_is_0_1_or_2(plane: Plane) -> None:
+    file = plane.file("iris.yaml", IRIS)
+    new = plane("diff", "-f", file, check=False)
+    assert new.returncode == 1
+    assert "+  track: latest" in new.stdout
+    plane("apply", "-f", file)
+    same = plane("diff", "-f", file)
+    assert (same.returncode, same.stdout) == (0, "")
+    plane.file("iris.yaml", IRIS.replace("latest", "manual"))
+    changed = plane("diff", "-f", file, check=False)
+    assert changed.returncode == 1
+    assert "-  track: latest\n+  track: manual\n" in changed.stdout
+    assert stored(plane, "Model", "iris").spec == {"track": "latest"}
+    failed(plane("diff", "-f", "none.yaml", check=False), "none.yaml", code=2)
+    plane.file("iris.yaml", "kind: Model")
+    failed(plane("diff", "-f", file, check=False), "2 faults", code=2)
+    failed(mizzen("diff", "-f", file, cwd=plane.folder), "no plane runs", code=2)
+
+
+def test_diff_of_versions_compares_fields_and_files(plane: Plane) -> None:
+    for number, (weights, code) in enumerate([("one", "a = 1\n"), ("three", "a = 1\n"), ("three", "a = 2\n")], start=1):
+        folder = plane.folder / str(number)
+        plane.file(f"{number}/weights.bin", weights)
+        plane.file(f"{number}/net.py", code)
+        plane.control.client().post("/model", json={"name": "net"}) if number == 1 else None
+        body = {"path": str(folder), "framework": "python", "entrypoint": f"net:{'b' if number == 3 else 'a'}"}
+        assert plane.control.client().post("/model/net/version/auto", json=body).status_code == 201
+    data = plane("diff", "net:1", "net:2", check=False)
+    assert data.returncode == 1
+    assert data.stdout.splitlines() == [
+        "net:1 -> net:2", "  same     net.py       6 B", "  changed  weights.bin  3 B -> 5 B", "data changed",
+    ]  # fmt: skip
+    code = plane("diff", "net:2", "net:v3", check=False).stdout
+    assert "  entrypoint: net:a -> net:b\n" in code
+    assert code.endswith("code changed\n")
+    assert plane("diff", "net:1", "net:1").stdout.endswith("no file changed\n")
+    both = json.loads(plane("diff", "net:1", "net:3", "-o", "json", check=False).stdout)
+    assert both["halves"] == ["code", "data"]
+    failed(plane("diff", "net:1", "net:9", check=False), "net.9", code=2)
+    failed(plane("diff", "net", "net:1", check=False), "no current version", "name one: net:1", code=2)
+    failed(plane("diff", "net@prod", "net:1", check=False), "no alias 'prod'", "aliases: none", code=2)
+
+
+def test_explain_tells_types_defaults_and_what_fields_mean(tmp_path: Path) -> None:
+    whole = mizzen("explain", "im", cwd=tmp_path, check=True).stdout
+    assert whole.startswith("InferenceModel\n")
+    assert "  replicas  <whole number, default 1>\n" in whole
+    assert "  modelName  <text, required>" in whole
+    field = mizzen("explain", "inferencemodel.spec.batching.batchSize", cwd=tmp_path, check=True).stdout
+    assert field.startswith("InferenceModel.batching.batchSize  <")
+    assert "call of the model" in field
+    status = mizzen("explain", "model.status.current", cwd=tmp_path, check=True).stdout
+    assert "  version  <text" in status
+    told = json.loads(mizzen("explain", "model.track", "-o", "json", cwd=tmp_path, check=True).stdout)
+    assert (told["type"], told["default"]) == ("'manual' or 'latest'", "manual")
+    failed(mizzen("explain", "model.trakc", cwd=tmp_path), "Model has no field 'trakc'", "did you mean 'track'?")
+    failed(mizzen("explain", "modle", cwd=tmp_path), "no kind 'modle'", "did you mean 'model'?")
+    failed(mizzen("explain", "model.track.x", cwd=tmp_path), "Model.track has no field 'x'", "none is possible here")
+
+
+@pytest.mark.parametrize("kind", ["mlgraph.dag.route", "application.components", "trainingjob", "rolebinding.target"])
+def test_explain_reaches_into_every_kind(tmp_path: Path, kind: str) -> None:
+    assert "FIELDS" in mizzen("explain", kind, cwd=tmp_path, check=True).stdout

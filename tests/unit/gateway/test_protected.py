@@ -1,0 +1,467 @@
+"""A gateway with access.json in force: who gets what, and for how long."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
+
+from mizzen.access import credentials, published, refusals
+from mizzen.access.policy import ANONYMOUS, VERBS, Actor, Binding, Target, Verb
+from mizzen.access.published import Access, Grant, Issuer, Pass
+from mizzen.access.refusals import Refusal
+from mizzen.graph.plan import Plan, Route, Server, Table
+from tests.unit.access.reference import may
+from tests.unit.gateway.harness import Gateway, Response, Runtime, body_of, infer_request, publish, request, until
+
+START = time.time()
+KEY = ec.generate_private_key(ec.SECP256R1())
+OTHER_KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = START
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def bound(who: str, verb: Verb, model: str = "", alias: str = "", namespace: str = "default") -> Binding:
+    return Binding(f"{who}-{verb}", namespace, frozenset({who}), frozenset({verb}), model, alias)
+
+
+def token(name: str, *, admin: bool = False, expires: float | None = None) -> Pass:
+    """Its secret is `<name>-token`."""
+    return Pass(digest=credentials.digest(f"{name}-token"), id=name, principal=name, admin=admin, expires=expires)
+
+
+PASSES = (token("root", admin=True), token("ann"), token("bob"), token("eve"))
+BINDINGS = (
+    bound("ann", "predict", "iris"),
+    bound("bob", "predict", "iris", "prod"),
+    bound("eve", "read", "rose"),
+)
+
+
+def permit(
+    folder: Path,
+    passes: tuple[Pass, ...] = PASSES,
+    bindings: tuple[Binding, ...] = BINDINGS,
+    *,
+    anonymous: bool = False,
+    issuer: Issuer | None = None,
+) -> None:
+    access = Access(anonymous=anonymous, passes=passes, grants=tuple(map(Grant.of, bindings)), issuer=issuer)
+    fresh = folder / "access.new"
+    fresh.write_bytes(published.encode(access))
+    fresh.replace(folder / "access.json")
+
+
+def table(address: str) -> Table:
+    """iris with two versions and an alias, a server of its own name, a second name, and rose; another namespace."""
+    one, two, rose = Plan(servers=("default/iris-1",)), Plan(servers=("default/iris-2",)), Plan(servers=("default/r",))
+    iris = Route(
+        namespace="default", name="iris", version="2", plan=two, versions={"1": one, "2": two}, aliases={"prod": "1"}
+    )
+    return Table(
+        servers=(
+            Server(id="default/iris-1", model="iris", version="1", addresses=(address,)),
+            Server(id="default/iris-2", model="iris", version="2", addresses=(address,)),
+            Server(id="default/r", model="rose", version="1", addresses=(address,)),
+        ),
+        routes=(
+            iris,
+            Route(namespace="default", name="iris-1", version="1", model="iris", plan=one, versions={"1": one}),
+            Route(namespace="default", name="iris-9", version="9", model="iris", plan=Plan(servers=())),
+            Route(namespace="default", name="lily", version="2", model="iris", plan=two, versions={"1": one, "2": two},
+                  aliases={"prod": "1"}),
+            Route(namespace="default", name="rose", version="1", plan=rose, versions={"1": rose}),
+            Route(namespace="other", name="iris", version="1", plan=rose, versions={"1": rose}),
+        ),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def guarded(folder: Path, runtime: Runtime, start_gateway: Callable[..., Gateway], clock: Clock) -> Gateway:
+    publish(folder / "table.json", table(runtime.address))
+    permit(folder)
+    gateway = start_gateway(anonymous=False, wall=clock)
+    for name in ("iris", "iris-1", "lily", "rose"):
+        until(partial(ready, gateway, name))
+    return gateway
+
+
+def ready(gateway: Gateway, name: str) -> bool:
+    return see(gateway, "root", f"/{name}/ready").status == 200
+
+
+def bearer(who: str) -> dict[str, Any]:
+    return {"Authorization": f"Bearer {who}-token"} if who else {}
+
+
+def predict(gateway: Gateway, who: str, place: str = "/iris", namespace: str = "") -> Response:
+    return gateway.ask("POST", f"{namespace}/v2/models{place}/infer", body_of([1.0, 2.0]), **bearer(who))
+
+
+def see(gateway: Gateway, who: str, place: str = "", namespace: str = "") -> Response:
+    return gateway.ask("GET", f"{namespace}/v2/models{place}", **bearer(who))
+
+
+def noted(folder: Path) -> list[Refusal]:
+    files = sorted((folder / "refusals").glob("*.jsonl"))
+    return [refusals.parse(line) for file in files for line in file.read_bytes().splitlines()]
+
+
+def test_each_gets_what_their_bindings_give(guarded: Gateway, folder: Path) -> None:
+    for who, place, code in (
+        ("root", "/iris", 200), ("root", "/rose", 200), ("root", "/nobody", 404),
+        ("ann", "/iris", 200), ("ann", "/iris/versions/1", 200), ("ann", "/iris/versions/prod", 200),
+        ("ann", "/iris-1", 200), ("ann", "/iris-9", 503), ("ann", "/lily", 200), ("ann", "/iris/versions/7", 404),
+        ("ann", "/rose", 403), ("ann", "/nobody", 403),
+        ("bob", "/iris/versions/prod", 200), ("bob", "/lily/versions/prod", 200),
+        ("bob", "/iris", 403), ("bob", "/iris/versions/1", 403), ("bob", "/iris-1", 403), ("bob", "/rose", 403),
+        ("eve", "/rose", 403), ("eve", "/iris", 403),
+        ("", "/iris", 401), ("", "/nobody", 401), ("zoe", "/iris", 401),
+    ):  # fmt: skip
+        for spelled in (place, place.replace("i", "%69", 1)):  # as it is, and past the hot path
+            answer = predict(guarded, who, spelled)
+            assert answer.status == code, (who, spelled, answer)
+            assert code == 200 or answer.error
+            assert (answer.headers.get("www-authenticate") == 'Bearer realm="mizzen"') == (code == 401)
+            assert answer.headers["mizzen-request-id"]
+    assert predict(guarded, "ann", "/iris", "/ns/default").status == 200
+    assert predict(guarded, "ann", "/iris", "/ns/other").status == 403
+    assert "mizzen permit ann predict rose" in predict(guarded, "ann", "/rose").error
+
+
+def test_what_a_name_is_is_told_to_those_who_may_read_or_call_it(guarded: Gateway) -> None:
+    for who, place, code in (
+        ("ann", "/iris", 200), ("ann", "/iris-1/ready", 200), ("ann", "/rose", 403), ("ann", "/rose/ready", 403),
+        ("bob", "/iris", 403), ("bob", "/iris/versions/prod", 200), ("bob", "/iris/versions/prod/ready", 200),
+        ("eve", "/rose", 200), ("eve", "/rose/ready", 200), ("eve", "/iris", 403),
+        ("", "/rose", 401), ("zoe", "/rose/ready", 401), ("root", "/nobody", 404), ("eve", "/nobody", 403),
+    ):  # fmt: skip
+        assert see(guarded, who, place).status == code, (who, place)
+    names = {who: [one["name"] for one in see(guarded, who).json["models"]] for who in ("root", "ann", "eve")}
+    assert names == {
+        "root": ["iris", "iris-1", "iris-9", "lily", "rose"],
+        "ann": ["iris", "iris-1", "iris-9", "lily"],
+        "eve": ["rose"],
+    }
+    assert [see(guarded, who).status for who in ("bob", "", "zoe")] == [403, 401, 401]
+    assert see(guarded, "ann", namespace="/ns/other").status == 403
+
+
+def test_health_is_for_everybody_and_metrics_show_what_one_may_see(guarded: Gateway) -> None:
+    for path in ("/", "/healthz", "/v2/health/live", "/v2/health/ready", "/ns/x/v2/health/ready"):
+        for who in ("", "zoe", "ann"):
+            assert guarded.ask("GET", path, **bearer(who)).status == 200
+    for path in ("/v2", "/metrics"):
+        codes = [guarded.ask("GET", path, **bearer(who)).status for who in ("", "zoe", "ann", "root")]
+        assert codes == [401, 401, 200, 200]
+    assert predict(guarded, "root", "/rose").status == predict(guarded, "root", "/iris").status == 200
+    seen = {who: guarded.ask("GET", "/metrics", **bearer(who)).body.decode() for who in ("root", "ann", "eve")}
+    assert 'model="rose"' in seen["root"]
+    assert 'model="iris"' in seen["root"]
+    assert 'model="rose"' not in seen["ann"]
+    assert 'model="iris"' in seen["ann"]
+    assert 'model="iris"' not in seen["eve"]
+    assert all("mizzen_refused_total" in text for text in seen.values())
+
+
+def test_strangers_are_served_where_the_settings_and_the_file_say_so(
+    folder: Path, runtime: Runtime, start_gateway: Callable[..., Gateway]
+) -> None:
+    publish(folder / "table.json", table(runtime.address))
+    gateway = start_gateway()
+    gateway.wait_ready("iris")
+    assert predict(gateway, "").status == 200, "before there is a file"
+    assert predict(gateway, "ann").status == 503
+    assert "not known yet" in predict(gateway, "ann").error
+    permit(folder, anonymous=True)
+    until(lambda: predict(gateway, "ann").status == 200)
+    assert predict(gateway, "").status == 200
+    assert predict(gateway, "bob").status == 200, "a user without bindings has the rights of a stranger"
+    assert predict(gateway, "zoe").status == 401, "a token that is not good is never overlooked"
+    assert see(gateway, "eve", "/iris").status == 200
+    permit(folder, anonymous=False)
+    until(lambda: predict(gateway, "").status == 401)
+    os.unlink(folder / "access.json")
+    (folder / "access.json").write_bytes(b"{")
+    for _ in range(20):
+        assert (predict(gateway, "").status, predict(gateway, "ann").status) == (401, 200), "the last good one serves"
+
+
+def test_who_is_reached_from_elsewhere_serves_no_stranger(
+    folder: Path, runtime: Runtime, start_gateway: Callable[..., Gateway]
+) -> None:
+    publish(folder / "table.json", table(runtime.address))
+    permit(folder, anonymous=True)
+    gateway = start_gateway(anonymous=True, loopback=False)
+    until(lambda: see(gateway, "root", "/iris/ready").status == 200)
+    assert predict(gateway, "").status == 401
+
+    def ask(**headers: str) -> int:
+        return gateway.ask("POST", "/v2/models/iris/infer", body_of([1.0]), **headers, **bearer("ann")).status
+
+    assert ask(Host="models.example:8471") == 200
+    assert ask(Host="models.example:8471", Origin="http://models.example:8471") == 200
+    assert ask(Host="models.example", Origin="https://Models.example") == 200
+    assert ask(Host="models.example", Origin="http://evil.example") == 403
+    assert ask(Host="models.example", Origin="null") == 403
+
+
+def test_a_known_head_is_forgotten_with_the_rights_it_had(guarded: Gateway, folder: Path) -> None:
+    question = infer_request([1.0, 2.0], "iris", **bearer("ann"))
+    with guarded.client() as client:
+
+        def ask() -> int:
+            client.send(question)
+            return client.answer().status
+
+        assert [ask() for _ in range(5)] == [200] * 5
+        permit(folder, PASSES, ())
+        until(lambda: ask() == 403)
+        permit(folder)
+        until(lambda: ask() == 200)
+        assert [ask() for _ in range(5)] == [200] * 5
+        permit(folder, PASSES[:1])
+        until(lambda: ask() == 401)
+        assert [ask() for _ in range(5)] == [401] * 5
+
+
+def test_a_known_head_is_forgotten_when_its_token_ends(guarded: Gateway, folder: Path, clock: Clock) -> None:
+    permit(folder, (*PASSES[2:], token("ann", expires=START + 100)))
+    until(lambda: predict(guarded, "root").status == 401)
+    question = infer_request([1.0, 2.0], "iris", **bearer("ann"))
+    with guarded.client() as client:
+
+        def ask() -> Response:
+            client.send(question)
+            return client.answer()
+
+        for clock.time in (START, START + 50, START + 99.9):
+            assert [ask().status for _ in range(3)] == [200] * 3
+        clock.time = START + 100
+        assert [ask().status for _ in range(3)] == [401] * 3
+        assert "expired" in ask().error
+        clock.time = START + 99
+        assert ask().status == 200
+
+
+def test_a_known_head_is_forgotten_with_the_table(guarded: Gateway, folder: Path, runtime: Runtime) -> None:
+    """The name stays, and belongs to another model now."""
+    question = infer_request([1.0], "iris-1", **bearer("ann"))
+    with guarded.client() as client:
+
+        def ask() -> int:
+            client.send(question)
+            return client.answer().status
+
+        assert [ask() for _ in range(3)] == [200] * 3
+        before = table(runtime.address)
+        moved = Route(namespace="default", name="iris-1", version="1", model="rose", plan=Plan(servers=("default/r",)))
+        publish(folder / "table.json", Table(servers=before.servers, routes=(moved,)))
+        until(lambda: ask() == 403)
+
+
+def test_pipelined_requests_are_each_judged_by_their_own_token(guarded: Gateway) -> None:
+    people = ["ann", "zoe", "", "ann", "bob", "root", "ann", "eve", "root", ""]
+    codes = {"ann": 200, "root": 200, "bob": 403, "eve": 403, "zoe": 401, "": 401}
+    rng = random.Random(7)
+    with guarded.client() as client:
+        for _ in range(30):
+            rng.shuffle(people)
+            data = b"".join(
+                infer_request([float(n)], rng.choice(("iris", "ir%69s")), **bearer(who)) for n, who in enumerate(people)
+            )
+            cut = rng.randrange(len(data))
+            client.send(data[:cut])
+            client.send(data[cut:])
+            for n, who in enumerate(people):
+                answer = client.answer()
+                assert answer.status == codes[who], (who, answer)
+                assert answer.status != 200 or answer.sums == [n]
+
+
+def test_odd_credentials_are_refused(guarded: Gateway) -> None:
+    question = request("POST", "/v2/models/iris/infer", body_of([1.0]), **bearer("ann"))
+    twice = question.replace(b"Authorization:", b"Authorization: Bearer ann-token\r\nauthorization:", 1)
+    for data in (
+        twice,
+        question.replace(b"Bearer ", b"Basic "),
+        question.replace(b"Bearer ann-token", b""),
+        question.replace(b"ann-token", b"ann-token x"),
+        question.replace(b"ann-token", b"ann-t\xc3\xa9ken"),
+        question.replace(b"ann-token", b"eyJhbGciOiJFUzI1NiJ9.e30.AAAA"),
+    ):
+        with guarded.client() as client:
+            client.send(data)
+            answer = client.answer()
+            assert answer.status == 401, data
+            assert "ann-token" not in answer.error
+            client.send(question)
+            assert client.answer().status == 200, "and the connection goes on"
+
+
+def test_who_may_not_is_told_before_they_send_and_nothing_of_it_is_kept(guarded: Gateway, folder: Path) -> None:
+    large = b"x" * 500_000
+    with guarded.client() as client:
+        head = request("POST", "/v2/models/iris/infer", Content_Length=str(len(large)), Expect="100-continue")
+        client.send(head)
+        assert client.answer().status == 401
+    with guarded.client() as client:
+        client.send(request("POST", "/v2/models/iris/infer", large, **bearer("eve")))
+        assert client.answer().status == 403
+        client.send(infer_request([1.0], "iris", **bearer("ann")))
+        assert client.answer().status == 200
+
+
+def test_rights_that_end_while_the_body_comes_are_no_rights(guarded: Gateway, folder: Path) -> None:
+    for path in ("/v2/models/iris/infer", "/v2/models/ir%69s/infer"):
+        permit(folder)
+        until(lambda: predict(guarded, "ann").status == 200)
+        question = request("POST", path, body_of([1.0]), **bearer("ann"))
+        with guarded.client() as client:
+            client.send(question[:-5])
+            permit(folder, PASSES[:1])
+            until(lambda: predict(guarded, "ann").status == 401)
+            client.send(question[-5:])
+            assert client.answer().status == 401
+
+
+def test_refusals_are_written_down_without_what_was_sent(guarded: Gateway, folder: Path) -> None:
+    predict(guarded, "eve", "/iris")
+    predict(guarded, "zoe", "/iris")
+    see(guarded, "", "/rose")
+    guarded.ask("POST", "/v2/models/iris/infer", b"{}", Host="evil.example", Authorization="Bearer ann-token")
+    guarded.ask("GET", "/v2/models/rose?key=query-secret", Authorization="Bearer query-secret")
+    found = [(one.actor, one.verb, one.kind, one.name, one.code, one.method, one.path) for one in noted(folder)]
+    assert found == [
+        ("eve", "predict", "Model", "iris", 403, "POST", "/v2/models/iris/infer"),
+        ("anonymous", "authenticate", "Plane", "", 401, "POST", "/v2/models/iris/infer"),
+        ("anonymous", "read", "Model", "rose", 401, "GET", "/v2/models/rose"),
+        ("anonymous", "authenticate", "Plane", "", 403, "POST", "/v2/models/iris/infer"),
+    ], "the last one is like the second, and only counted"
+    text = b"".join(file.read_bytes() for file in (folder / "refusals").iterdir())
+    for secret in (b"query-secret", b"zoe-token", b"ann-token", b"eve-token"):
+        assert secret not in text
+    (file,) = (folder / "refusals").iterdir()
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_floods_of_one_refusal_are_counted(guarded: Gateway, folder: Path) -> None:
+    with guarded.client() as client:
+        for _ in range(50):
+            client.send(infer_request([1.0], "iris", **bearer("eve")))
+            assert client.answer().status == 403
+    until(lambda: sum(one.count for one in noted(folder)) == 50)
+    assert len(noted(folder)) < 10
+
+
+def issuer(*keys: Any) -> Issuer:
+    jwks = tuple({**ECAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": kid} for kid, key in keys)
+    return Issuer(
+        issuer="https://id.example", audience="mizzen", user_claim="sub", groups_claim="groups", admin_group="wheel",
+        keys=jwks,
+    )  # fmt: skip
+
+
+def signed(key: Any = KEY, kid: str = "k1", **claims: Any) -> str:
+    said = {"iss": "https://id.example", "aud": "mizzen", "sub": "ann", "exp": START + 100, **claims}
+    return jwt.encode(said, key, algorithm="ES256", headers={"kid": kid})
+
+
+def test_jwts_are_checked_with_the_keys_of_the_file(guarded: Gateway, folder: Path, clock: Clock) -> None:
+    def ask(text: str, place: str = "/iris") -> Response:
+        return guarded.ask("POST", f"/v2/models{place}/infer", body_of([1.0]), Authorization=f"Bearer {text}")
+
+    assert "trusts no issuer" in ask(signed()).error
+    bindings = (*BINDINGS, bound("group:lab", "predict", "rose"))
+    permit(folder, PASSES, bindings, issuer=issuer())
+    until(lambda: ask(signed(groups=["lab"])).status == 503)
+    permit(folder, PASSES, bindings, issuer=issuer(("k1", KEY)))
+    until(lambda: ask(signed(groups=["lab"]), "/rose").status == 200)
+    assert ask(signed(), "/rose").status == 403
+    assert ask(signed(groups=["lab"]), "/iris").status == 403, "oidc:ann is not ann"
+    assert ask(signed(groups=["wheel"]), "/iris").status == 200
+    for bad in (
+        signed(OTHER_KEY), signed(kid="k2"), signed(aud="other"), signed(iss="https://evil.example"),
+        signed(exp=START), signed(groups=["wheel"])[:-4] + "AAAA", jwt.encode({"sub": "ann"}, "", algorithm="none"),
+    ):  # fmt: skip
+        answer = ask(bad)
+        assert (answer.status, bad in answer.error) == (401, False), answer
+    question = infer_request([1.0], "rose", Authorization=f"Bearer {signed(groups=['lab'])}")
+    with guarded.client() as client:
+        for clock.time, code in ((START + 99, 200), (START + 99.9, 200), (START + 100, 401)):
+            client.send(question)
+            assert client.answer().status == code
+    clock.time = START
+    permit(folder, PASSES, bindings, issuer=issuer(("k2", OTHER_KEY)))
+    until(lambda: ask(signed(groups=["lab"]), "/rose").status == 401)
+    assert ask(signed(OTHER_KEY, "k2", groups=["lab"]), "/rose").status == 200
+
+
+def test_over_http_it_is_the_slow_reference_too(guarded: Gateway, folder: Path, runtime: Runtime) -> None:
+    """Random people, rights and requests, over connections that go on: codes must be those of the rules."""
+    rng = random.Random(11)
+    routes = {(route.namespace, route.name): route for route in table(runtime.address).routes}
+    for turn in range(4):
+        people = [f"p{turn}{n}" for n in range(6)]
+        bindings = tuple(
+            bound(
+                rng.choice((*people, "*") if n % 5 else people),
+                rng.choice(VERBS),
+                rng.choice(("", "iris", "lily", "rose", "iris-1")),
+                namespace=rng.choice(("default", "default", "other")),
+            )
+            for n in range(rng.randrange(8))
+        ) + tuple(bound(rng.choice(people), "predict", "iris", "prod") for _ in range(2))
+        permit(folder, (token(f"fresh{turn}", admin=True), *map(token, people)), bindings)
+        until(partial(known, guarded, f"fresh{turn}"))
+        with guarded.client() as client:
+            for _ in range(150):
+                who, (space, name) = rng.choice((*people, "", "zoe")), rng.choice(list(routes))
+                version = rng.choice((None, *routes[space, name].aliases, *routes[space, name].versions))
+                reads = rng.random() < 0.3
+                place = f"/ns/{space}/v2/models/{name}" + (f"/versions/{version}" if version else "")
+                if reads:
+                    client.send(request("GET", f"{place}/ready", **bearer(who)))
+                else:
+                    client.send(request("POST", f"{place}/infer", body_of([1.0]), **bearer(who)))
+                target = expected_target(routes[space, name], version)
+                verbs = ("read", "predict") if reads else ("predict",)
+                actor = Actor(who) if who else ANONYMOUS
+                good = any(may(actor, verb, target, list(bindings), anonymous=False) for verb in verbs)
+                code = client.answer().status
+                if who in ("", "zoe"):
+                    assert code == 401
+                elif not good:
+                    assert code == 403, (who, place, bindings)
+                else:
+                    assert code == (503 if name == "iris-9" else 200), (who, place, bindings)
+
+
+def known(gateway: Gateway, who: str) -> bool:
+    return predict(gateway, who).status == 200
+
+
+def expected_target(route: Route, version: str | None) -> Target:
+    models = frozenset({route.name, route.model} - {""})
+    alias = version if version is not None and version in route.aliases else ""
+    return Target(route.namespace, "Model", route.name, models=models, alias=alias or "")

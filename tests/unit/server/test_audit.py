@@ -1,0 +1,266 @@
+"""The audit: what changes something or is refused is on record before its answer leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from mizzen.errors import Unavailable
+from mizzen.server.audit import BURST, Book
+from mizzen.stores.records import AuditEntry, AuditLog, AuditQuery
+from tests.unit.server.harness import HERE, TOKEN, Harness, serving
+
+
+class Breakable:
+    """An audit whose disk is full when a test says so."""
+
+    def __init__(self, log: AuditLog) -> None:
+        self.log = log
+        self.full = False
+
+    async def record(self, entry: AuditEntry) -> None:
+        await self.record_all((entry,))
+
+    async def record_all(self, entries: Iterable[AuditEntry]) -> None:
+        if self.full:
+            raise Unavailable("the store cannot write: disk full")
+        await self.log.record_all(entries)
+
+    async def entries(self, query: AuditQuery, *, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
+        return await self.log.entries(query, limit=limit, before=before)
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Iterator[Harness]:
+    with serving(tmp_path, anonymous=False) as harness:
+        yield harness
+
+
+def test_every_change_is_on_record_and_reading_is_not(plane: Harness) -> None:
+    admin = plane.client()
+    assert admin.put("/secret/db?namespace=lab", json={"data": {"key": "value"}}).status_code == 201
+    (entry,) = plane.audited()
+    assert (entry.actor, entry.verb, entry.kind, entry.namespace, entry.name) == (
+        "admin",
+        "write",
+        "Secret",
+        "lab",
+        "db",
+    )
+    assert (entry.allowed, entry.reason, entry.code) == (True, "admin is an admin", 201)
+    assert (entry.method, entry.path, entry.source, entry.count) == ("PUT", "/secret/db", "127.0.0.1", 1)
+    for path in ("/version", "/whoami", f"{HERE}/models", "/healthz"):
+        assert admin.get(path).status_code == 200
+    assert plane.audited() == (entry,)
+
+
+def test_a_change_that_fails_is_on_record_with_its_code(plane: Harness) -> None:
+    admin = plane.client()
+    assert admin.delete("/user/nobody").status_code == 404
+    assert admin.post("/user", json={"name": "Not A Name"}).status_code == 422
+    assert [(entry.kind, entry.name, entry.code) for entry in plane.audited()] == [
+        ("User", "", 422),
+        ("User", "nobody", 404),
+    ]
+
+
+def test_one_request_is_one_entry_about_what_it_names(plane: Harness) -> None:
+    assert plane.client().post("/user", json={"name": "ann"}).status_code == 201
+    (entry,) = plane.audited()
+    assert (entry.verb, entry.kind, entry.name, entry.code) == ("admin", "User", "ann", 201)
+
+
+def test_every_kind_of_refusal_is_on_record(closed: Harness) -> None:
+    admin, ann, wrong = closed.client(), closed.client(closed.user("ann")), closed.client("mzn_wrong")
+    before = len(closed.audited())
+    answers = [
+        closed.client(token=None).get(f"{HERE}/models"),
+        ann.get(f"{HERE}/models/iris"),
+        ann.put("/secret/x", json={}),
+        wrong.get("/version"),
+        admin.get("/version", headers={"host": "evil.example"}),
+        ann.get("/version", headers={"origin": "http://evil.example"}),
+        admin.post(f"{HERE}/workloads", json={}),
+    ]
+    entries = closed.audited()[: len(answers)][::-1]
+    assert len(closed.audited()) == before + len(answers)
+    assert [entry.code for entry in entries] == [answer.status_code for answer in answers]
+    assert [entry.allowed for entry in entries] == [False] * len(answers)
+    assert [(entry.actor, entry.verb, entry.code) for entry in entries] == [
+        ("anonymous", "read", 401),
+        ("ann", "read", 403),
+        ("ann", "write", 403),
+        ("anonymous", "authenticate", 401),
+        ("anonymous", "authenticate", 403),
+        ("anonymous", "authenticate", 403),
+        ("admin", "write", 403),
+    ]
+    parts = ("needs a token", "no RoleBinding", "mizzen permit ann write", "not known", "Host", "pages of", "internal")
+    for entry, part in zip(entries, parts, strict=True):
+        assert part in entry.reason
+
+
+def test_nothing_that_was_sent_is_on_record(closed: Harness) -> None:
+    ann = closed.client(closed.user("ann"), cookie="cookie-value")
+    ann.put("/secret/db?namespace=default&token=query-value", json={"data": {"key": "body-value"}})
+    closed.client("mzn_token-value").get("/model")
+    text = closed.client().get("/audit").text
+    for value in ("cookie-value", "query-value", "body-value", "token-value", TOKEN):
+        assert value not in text
+
+
+def test_long_names_and_paths_are_cut(closed: Harness) -> None:
+    ann = closed.client(closed.user("ann"))
+    assert ann.get(f"{HERE}/models/{'x' * 5000}").status_code == 403
+    entry = closed.audited()[0]
+    assert max(len(entry.name), len(entry.path), len(entry.reason)) == 512
+
+
+def test_what_cannot_be_recorded_is_not_answered(tmp_path: Path) -> None:
+    broken: list[Breakable] = []
+
+    def wrap(log: AuditLog) -> AuditLog:
+        broken.append(Breakable(log))
+        return broken[0]
+
+    with serving(tmp_path, audit=wrap) as plane:
+        admin, stranger = plane.client(), plane.client(token=None)
+        broken[0].full = True
+        for answer in (
+            admin.put("/secret/db", json={"data": {"key": "value"}}),
+            admin.get("/audit"),
+            stranger.put("/secret/db", json={}),
+            plane.client("mzn_wrong").get("/model"),
+            admin.get("/version", headers={"host": "evil.example"}),
+        ):
+            assert answer.status_code == 503, answer.text
+            assert "audit cannot be written" in answer.json()["message"]
+            assert answer.headers["retry-after"]
+        assert stranger.get("/version").status_code == 200  # nothing to record
+        assert admin.get("/healthz").status_code == 200
+        broken[0].full = False
+        assert admin.get("/audit").status_code == 200
+
+
+def test_the_audit_can_be_searched(plane: Harness) -> None:
+    admin, ann = plane.client(), plane.client(plane.user("ann"))
+    admin.put("/secret/a", json={"data": {"key": "value"}})
+    admin.put("/secret/b?namespace=lab", json={"data": {"key": "value"}})
+    ann.put("/secret/a", json={})
+    ann.delete("/user/admin")
+
+    def found(**query: str) -> list[tuple[str, str, str]]:
+        answer = admin.get("/audit", params=query)
+        assert answer.status_code == 200, answer.text
+        mine = [item for item in answer.json()["items"] if item["kind"] == "Secret"]
+        return [(item["actor"], item["namespace"], item["name"]) for item in mine]
+
+    first, second, third = ("admin", "default", "a"), ("admin", "lab", "b"), ("ann", "default", "a")
+    assert found() == [third, second, first]
+    assert found(actor="ann") == [third]
+    assert found(namespace="lab") == [second]
+    assert found(kind="Secret", name="a") == [third, first]
+    assert found(allowed="false") == [third]
+    assert found(allowed="true") == [second, first]
+    times = {(entry.actor, entry.namespace): entry.time for entry in plane.audited(kind="Secret")}
+    assert found(since=times["ann", "default"].isoformat()) == [third]
+    assert found(until=times["admin", "lab"].isoformat().replace("+00:00", "Z")) == [first]
+    assert found(since=(datetime.now(UTC) + timedelta(hours=1)).isoformat()) == []
+
+
+def test_pages_of_the_audit_miss_nothing(plane: Harness) -> None:
+    admin = plane.client()
+    for number in range(7):
+        admin.put(f"/secret/s-{number}", json={"data": {"key": "value"}})
+    names: list[str] = []
+    query = {"kind": "Secret", "limit": "3"}
+    while True:
+        page = admin.get("/audit", params=query).json()
+        names += [item["name"] for item in page["items"]]
+        admin.delete("/secret/s-0")  # what is added meanwhile comes on no later page
+        if not page["metadata"]["continue"]:
+            break
+        query["continue"] = page["metadata"]["continue"]
+    assert names == [f"s-{number}" for number in reversed(range(7))]
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=1001", "since=yesterday", "allowed=maybe", "continue=x", "actr=ann", "continue=999999"]
+)
+def test_bad_queries_are_refused(shared_admin: httpx2.Client, query: str) -> None:
+    assert shared_admin.get(f"/audit?{query}").status_code == 400
+
+
+def test_only_admins_read_the_audit_and_of_a_namespace_its_own(plane: Harness) -> None:
+    ann = plane.client(plane.user("ann"))
+    plane.permit("chief", "admin", subjects=["ann"], namespace="lab")
+    plane.permit("writer", "write", subjects=["ann"])
+    plane.client().put("/secret/theirs", json={"data": {"key": "value"}})
+    plane.client().put("/secret/ours?namespace=lab", json={"data": {"key": "value"}})
+    assert plane.client(token=None).get("/audit").status_code == 401
+    assert ann.get("/audit").status_code == 403
+    assert ann.get("/audit?namespace=default").status_code == 403
+    listed = ann.get("/audit?namespace=lab").json()["items"]
+    assert {item["namespace"] for item in listed} == {"lab"}
+    assert "ours" in {item["name"] for item in listed}
+
+
+def test_a_flood_of_equal_refusals_becomes_few_entries_and_none_is_lost(closed: Harness) -> None:
+    """However many there are, each is in the log when its answer leaves: by itself, or in a count."""
+    amount = 200
+
+    async def flood() -> None:
+        left = 0
+        async with httpx2.AsyncClient(base_url=closed.url, trust_env=False, timeout=30) as client:
+
+            async def ask(number: int) -> None:
+                nonlocal left
+                answer = await client.get(f"/version?{number}", headers={"authorization": "Bearer mzn_wrong"})
+                assert answer.status_code == 401
+                left += 1
+                entries = await closed.store.audit.entries(AuditQuery(allowed=False), limit=1000)
+                assert sum(entry.count for entry in entries) >= left
+
+            await asyncio.gather(*(ask(number) for number in range(amount)))
+
+    closed.run(flood())
+    entries = closed.audited(allowed=False)
+    assert sum(entry.count for entry in entries) == amount
+    assert len(entries) <= 3 * (BURST + 1)
+
+
+def test_a_flood_of_different_refusals_takes_no_memory(closed: Harness) -> None:
+    async def flood() -> int:
+        book = Book(closed.store.audit)
+        now = datetime.now(UTC)
+        await asyncio.gather(
+            *(
+                book.record(AuditEntry(now, "anonymous", "authenticate", "Plane", "", "", False, f"reason {number}"))
+                for number in range(3000)
+            )
+        )
+        return len(book._floods)
+
+    assert closed.run(flood()) == 1024
+    assert len(closed.audited()) == 3000
+
+
+def test_who_leaves_early_takes_nobody_along(closed: Harness) -> None:
+    entry = AuditEntry(datetime.now(UTC), "anonymous", "authenticate", "Plane", "", "", False, "wrong")
+
+    async def flood() -> None:
+        book = Book(closed.store.audit)
+        tasks = [asyncio.create_task(book.record(entry)) for _ in range(BURST + 3)]
+        while len(await closed.store.audit.entries(AuditQuery(), limit=100)) < BURST:
+            pass
+        tasks[-3].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert not tasks[-1].cancelled()
+
+    closed.run(flood())
+    assert sum(one.count for one in closed.audited()) == BURST + 3

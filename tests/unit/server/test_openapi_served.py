@@ -1,0 +1,183 @@
+"""GET /openapi.json; and what it says is what the routes do."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from mizzen.kinds.catalog import KINDS
+from mizzen.kinds.meta import Meta, Resource
+from tests.unit.server.harness import HERE, Harness, serving
+from tools.derived import openapi
+from tools.derived.operations import OPERATIONS, RESOURCES, Operation
+
+SCHEMAS = openapi.schemas()
+UNASKED = {"/", "/healthz", "/readyz", "/version"}
+"""They read no query: whoever asks after health may send what they like."""
+SENT = b"sent"
+DIGEST = "sha256:" + hashlib.sha256(SENT).hexdigest()
+PYTHON = {"string": str, "boolean": bool, "integer": int, "number": float, "array": list, "object": dict}
+AT = {
+    "plural": "inferencemodels", "namespace": "default", "name": "server", "model": "iris", "version": "1",
+    "alias": "prod", "server": "server", "digest": DIGEST, "user": "ada", "token": "t", "secret": "s",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    with serving(tmp_path_factory.mktemp("plane")) as harness:
+        harness.run(harness.store.create(Resource("Model", Meta("iris")), "admin"))
+        spec = {"modelName": "iris", "targetVersion": "1", "deployToLayer": "cloud", "frameworkType": "sklearn"}
+        harness.run(harness.store.create(Resource("InferenceModel", Meta("server"), spec), "admin"))
+        yield harness
+
+
+def test_the_document_is_served_as_it_was_made(plane: Harness) -> None:
+    with plane.client() as client:
+        answer = client.get("/openapi.json")
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+        assert answer.json() == openapi.document()
+        tag = answer.headers["etag"]
+        again = client.get("/openapi.json", headers={"If-None-Match": f'"other", W/{tag}'})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+        assert client.get("/openapi.json", headers={"If-None-Match": '"other"'}).status_code == 200
+
+
+def test_strangers_are_not_shown_it(tmp_path: Path) -> None:
+    with serving(tmp_path, anonymous=False) as harness, harness.client(token=None) as client:
+        assert client.get("/openapi.json").status_code == 401
+
+
+@pytest.mark.parametrize("operation", [*OPERATIONS, *RESOURCES], ids=lambda operation: str(operation.id))
+def test_each_route_takes_the_parameters_that_are_documented(plane: Harness, operation: Operation) -> None:
+    if operation.path in UNASKED:
+        assert operation.query == ()
+        return
+    with plane.client() as client:
+        answer = client.request(operation.method, operation.path.format(**AT), params={"qqqqqqqq": "1"})
+        assert answer.status_code == 400
+        if operation.method == "HEAD":
+            return  # nobody could read what it says
+        assert _valid(answer.json()["message"]) == set(operation.query)
+
+
+def test_another_parameter_would_be_noticed() -> None:
+    assert _valid("unknown query parameter 'x'; valid are limit, new") == {"limit", "new"}
+    assert _valid("unknown query parameter 'x'; none is possible here") == set()
+
+
+def test_answers_look_as_documented(tmp_path: Path) -> None:
+    with serving(tmp_path) as harness, harness.client() as client:
+        seen = _Seen(client)
+        for path in ("/", "/healthz", "/readyz", "/version", "/whoami"):
+            seen("GET", path, path)
+        seen("POST", "/model", "/model", json={"name": "iris"})
+        seen("GET", "/model", "/model")
+        body = {"path": harness.file("model.joblib"), "framework": "sklearn"}
+        seen("POST", "/model/{model}/version", "/model/iris/version", json=body)
+        seen("POST", "/model/{model}/version/{version}", "/model/iris/version/1", json=body)
+        seen("GET", "/model/{model}/version", "/model/iris/version")
+        seen("GET", "/model/{model}/version/{version}", "/model/iris/version/1")
+        seen("PUT", "/model/{model}/alias/{alias}", "/model/iris/alias/prod", json={"version": 1})
+        server = seen("POST", "/model/{model}/serve/{version}", "/model/iris/serve/1", json={})["id"]
+        seen("GET", "/model/{model}/serve/{version}", "/model/iris/serve/1")
+        seen("GET", "/model/{model}/serve/{version}/{server}", f"/model/iris/serve/1/{server}")
+        harness.make_ready(server, "1")
+        seen("POST", "/model/{model}/current", "/model/iris/current", json={"version": "1"})
+        seen("GET", "/model/{model}", "/model/iris")
+        history = seen("GET", "/model/{model}/history", "/model/iris/history")
+        last = history["items"][-1]["time"]
+        seen("GET", "/model/{model}/history", f"/model/iris/history?at={last}")
+        seen("POST", "/model/{model}/upload", "/model/iris/upload", json={"files": [{"path": "a", "digest": DIGEST}]})
+        seen("HEAD", "/model/{model}/upload/{digest}", f"/model/iris/upload/{DIGEST}", refused=True)
+        seen("PUT", "/model/{model}/upload/{digest}", f"/model/iris/upload/{DIGEST}", content=SENT)
+        seen("DELETE", "/model/{model}/serve/{version}/{server}", f"/model/iris/serve/1/{server}")
+        seen("DELETE", "/model/{model}/alias/{alias}", "/model/iris/alias/prod")
+        seen("POST", "/user", "/user", json={"name": "ada"})
+        seen("GET", "/user", "/user")
+        seen("GET", "/user/{user}", "/user/ada")
+        token = seen("POST", "/user/{user}/token", "/user/ada/token", json={"expiresIn": "1d"})["id"]
+        seen("GET", "/user/{user}/token", "/user/ada/token")
+        seen("DELETE", "/user/{user}/token/{token}", f"/user/ada/token/{token}")
+        seen("DELETE", "/user/{user}", "/user/ada")
+        seen("PUT", "/secret/{secret}", "/secret/s", json={"data": {"KEY": "value"}})
+        seen("GET", "/secret", "/secret")
+        seen("GET", "/secret/{secret}", "/secret/s")
+        seen("DELETE", "/secret/{secret}", "/secret/s")
+        seen("GET", "/model/{model}", "/model/other", refused=True)
+        seen("GET", "/audit", "/audit")
+        for kind in KINDS:
+            seen("GET", f"{HERE}/{kind.plural}".replace("default", "{namespace}"), f"{HERE}/{kind.plural}")
+        models = f"{HERE}/models"
+        made = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "Model", "metadata": {"name": "second"}}
+        written = seen("POST", models.replace("default", "{namespace}"), models, json=made)
+        one = f"{models}/{{name}}".replace("default", "{namespace}")
+        seen("PUT", one, f"{models}/second", json={**made, "metadata": written["metadata"]})
+        seen("GET", one, f"{models}/second")
+        seen("DELETE", one, f"{models}/second")
+
+
+class _Seen:
+    """Asks, and compares the answer with what the document says of it."""
+
+    def __init__(self, client: httpx2.Client) -> None:
+        self.client = client
+        self.paths = openapi.document()["paths"]
+
+    def __call__(self, method: str, path: str, url: str, *, refused: bool = False, **sent: Any) -> Any:
+        answer = self.client.request(method, url, **sent)
+        assert answer.is_success is not refused, answer.text
+        told = self.paths[path][method.lower()]["responses"]
+        assert str(answer.status_code) in told, (method, path, answer.status_code)
+        if not answer.content:
+            return None
+        response = told[str(answer.status_code)]
+        schema = (
+            {"$ref": "#/components/schemas/Status"} if "$ref" in response
+            else response["content"]["application/json"]["schema"]
+        )  # fmt: skip
+        data = answer.json()
+        assert list(_unlike(schema, data, url)) == []
+        return data
+
+
+def _unlike(schema: dict[str, Any], value: Any, at: str) -> Iterator[str]:
+    """How the value differs from the schema; a field that it does not name is one of them."""
+    if "$ref" in schema:
+        schema = SCHEMAS[schema["$ref"].rpartition("/")[2]]
+    if "anyOf" in schema:
+        if all(list(_unlike(one, value, at)) for one in schema["anyOf"]):
+            yield f"{at}: none of them"
+    elif value is None:
+        if not schema.get("nullable"):
+            yield f"{at}: null"
+    elif "type" in schema and not isinstance(value, PYTHON[schema["type"]]):
+        yield f"{at}: {value!r} is no {schema['type']}"
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unlike(schema["items"], item, f"{at}[{index}]")
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _unlike_field(schema, name, item, f"{at}.{name}")
+
+
+def _unlike_field(schema: dict[str, Any], name: str, value: Any, at: str) -> Iterator[str]:
+    more = schema.get("additionalProperties", schema.get("x-kubernetes-preserve-unknown-fields", False))
+    inner = schema.get("properties", {}).get(name, more)
+    if inner is False:
+        yield f"{at}: not documented"
+    elif inner is not True:
+        yield from _unlike(inner, value, at)
+
+
+def _valid(message: str) -> set[str]:
+    """The names in `unknown query parameter 'x'; valid are a, b`."""
+    assert message.startswith("unknown query parameter"), message
+    found = re.search(r"valid are (.*)$", message)
+    return set(found[1].split(", ")) if found else set()

@@ -1,0 +1,97 @@
+"""deploy/crds/<plural>.yaml, from the catalog of kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from mizzen.kinds.catalog import KINDS, Column, Kind
+from mizzen.kinds.meta import API_VERSION
+from mizzen.kinds.schema import schema_of
+
+GROUP, VERSION = API_VERSION.split("/")
+
+
+def pages() -> dict[str, str]:
+    """Path to content, for each kind."""
+    return {f"deploy/crds/{kind.plural}.yaml": _text(crd(kind)) for kind in KINDS}
+
+
+def crd(kind: Kind) -> dict[str, Any]:
+    schema = _whole(kind)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind.name, "listKind": f"{kind.name}List", "plural": kind.plural, "singular": kind.singular,
+                "shortNames": [kind.short], "categories": ["mizzen"],
+            },
+            "versions": [
+                {
+                    "name": VERSION, "served": True, "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [*(_column(column, schema) for column in kind.columns), AGE],
+                    "selectableFields": [{"jsonPath": f".{path}"} for path in kind.indexed] or None,
+                    "schema": {"openAPIV3Schema": schema},
+                }
+            ],
+        },
+    }  # fmt: skip
+
+
+AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+
+def _whole(kind: Kind) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": kind.about,
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": schema_of(kind.spec),
+            "status": schema_of(kind.status),
+        },
+    }
+
+
+def _column(column: Column, schema: dict[str, Any]) -> dict[str, Any]:
+    path = column.path
+    if path.startswith("condition:"):
+        wanted = path.removeprefix("condition:")
+        path = f'status.conditions[?(@.type=="{wanted}")].status'
+    shown = "integer" if _at(schema, path).get("type") == "integer" else "string"
+    return {"name": column.title.capitalize(), "type": shown, "jsonPath": f".{path}"}
+
+
+def _at(schema: dict[str, Any], path: str) -> dict[str, Any]:
+    """The schema of a field by its path; empty when that is not so simple."""
+    for step in path.split("."):
+        schema = schema.get("properties", {}).get(step, {})
+    return schema
+
+
+def _text(data: dict[str, Any]) -> str:
+    head = "# Derived from src/mizzen/kinds by `make gen`; do not edit.\n"
+    return head + yaml.dump(without_nothing(data), Dumper=_Plain, sort_keys=False, width=110, allow_unicode=True)
+
+
+def without_nothing(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: without_nothing(item) for key, item in value.items() if item is not None and item != ""}
+        case list():
+            return [without_nothing(item) for item in value]
+    return value
+
+
+class _Plain(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        """Anchors are legal YAML, and a nuisance to whoever reads or patches it."""
+        return True

@@ -1,0 +1,204 @@
+"""src/mizzen/server/openapi.json: the control API as an OpenAPI 3.0 document, from the kinds and the operations."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any
+
+from mizzen.errors import FAMILY
+from mizzen.kinds.catalog import KINDS, Kind
+from mizzen.kinds.meta import API_VERSION
+from mizzen.kinds.schema import schema_of
+from mizzen.server.errors import STATUS
+from tools.derived.operations import (
+    HEADERS,
+    JSON,
+    KIND,
+    OPERATIONS,
+    PARAMETERS,
+    PATH_PARAMETERS,
+    RESOURCES,
+    Operation,
+)
+from tools.derived.shapes import LISTS, SHAPES, Schema, many, ref
+from tools.reference.errors import meaning
+
+PATH = "src/mizzen/server/openapi.json"
+ABOUT = """\
+Models, versions, servers and the people who use them, at `/model`, `/user`, `/secret` and `/audit`; every kind of
+resource in the Kubernetes conventions under `/apis`. Every error is a `Status`. Changes are acknowledged when they are
+on disk."""
+TAGS = {
+    "plane": "The plane itself.",
+    "models": "Models, their versions, aliases, servers and history.",
+    "people": "Users, tokens, secrets and the audit.",
+}
+
+
+def pages() -> dict[str, str]:
+    return {PATH: _text(document(), 3) + "\n"}
+
+
+def document() -> dict[str, Any]:
+    paths: dict[str, Any] = {}
+    for operation, kind in written_out():
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, kind)
+    return {
+        "openapi": "3.0.3",
+        "info": {"title": "Mizzen control API", "version": API_VERSION, "description": " ".join(ABOUT.split())},
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()]
+        + [{"name": kind.plural, "description": kind.about} for kind in KINDS],
+        "security": [{}, {"bearer": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "parameters": _all_parameters(),
+            "responses": _failures(),
+            "schemas": schemas(),
+        },
+    }
+
+
+def written_out() -> Iterator[tuple[Operation, Kind | None]]:
+    """All operations, those of the resource API once for each kind that has them."""
+    for operation in OPERATIONS:
+        yield operation, None
+    for kind in KINDS:
+        for operation in RESOURCES:
+            if (kind.internal and operation.writes) or operation.only not in ("", kind.name):
+                continue
+            yield _of_kind(operation, kind), kind
+
+
+def schemas() -> dict[str, Schema]:
+    found = {**SHAPES, **LISTS}
+    for kind in KINDS:
+        found |= {
+            kind.name: {
+                "type": "object",
+                "description": kind.about,
+                "properties": {
+                    "apiVersion": {"type": "string", "enum": [API_VERSION]},
+                    "kind": {"type": "string", "enum": [kind.name]},
+                    "metadata": ref("ObjectMeta"),
+                    "spec": ref(f"{kind.name}Spec"),
+                    "status": ref(f"{kind.name}Status"),
+                },
+                "required": ["apiVersion", "kind", "metadata"],
+            },
+            f"{kind.name}List": {
+                "type": "object",
+                "properties": {
+                    "apiVersion": {"type": "string"},
+                    "kind": {"type": "string"},
+                    "metadata": ref("ListMeta"),
+                    "items": many(ref(kind.name)),
+                },
+            },
+            f"{kind.name}Spec": schema_of(kind.spec, long=True),
+            f"{kind.name}Status": schema_of(kind.status, long=True),
+        }
+    return found
+
+
+def failures(operation: Operation) -> tuple[int, ...]:
+    """Codes of errors that the operation may answer."""
+    codes = {401, 403, 503}
+    if operation.query or operation.body:
+        codes.add(400)
+    if "{" in operation.path:
+        codes.add(404)
+    if operation.conflicts:
+        codes.add(409)
+    if "continue" in operation.query:
+        codes.add(410)
+    if operation.body:
+        codes |= {413, 415, 422}
+    return tuple(sorted(codes))
+
+
+def _of_kind(operation: Operation, kind: Kind) -> Operation:
+    return replace(
+        operation,
+        path=operation.path.replace("{plural}", kind.plural),
+        id=operation.id.replace(KIND, f"{kind.name}Object"),
+        tag=kind.plural,
+    )
+
+
+def _operation(operation: Operation, kind: Kind | None) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "tags": [operation.tag],
+        "parameters": _parameters(operation),
+        "responses": {str(code): _answer(operation, code, kind) for code in operation.answers}
+        | {str(code): {"$ref": f"#/components/responses/{HTTPStatus(code).name}"} for code in failures(operation)},
+    }
+    if operation.body:
+        content = {media: {"schema": _schema(body, kind)} for media, body in operation.body.items()}
+        result["requestBody"] = {"content": content, "required": operation.body_required}
+    return result
+
+
+def _parameters(operation: Operation) -> list[dict[str, Any]]:
+    named = (
+        *(("path", name) for name in re.findall(r"{(\w+)}", operation.path)),
+        *(("query", name) for name in operation.query),
+        *(("header", name) for name in operation.header),
+    )
+    return [{"$ref": f"#/components/parameters/{place}.{name}"} for place, name in named]
+
+
+def _all_parameters() -> dict[str, Any]:
+    word: Schema = {"type": "string"}
+    rows = (
+        *(("path", name, about, word) for name, about in PATH_PARAMETERS.items() if name != "plural"),
+        *(("query", name, about, schema) for name, (schema, about) in PARAMETERS.items()),
+        *(("header", name, about, word) for name, about in HEADERS.items()),
+    )
+    return {
+        f"{place}.{name}": {
+            "name": name, "in": place, "description": about, "schema": schema, "required": place == "path",
+        }
+        for place, name, about, schema in rows
+    }  # fmt: skip
+
+
+def _answer(operation: Operation, code: int, kind: Kind | None) -> dict[str, Any]:
+    body = operation.answers[code]
+    answer: dict[str, Any] = {"description": HTTPStatus(code).phrase}
+    if body is not None:
+        answer["content"] = {operation.media: {"schema": _schema(body, kind)}}
+    if "watch" in operation.query:
+        answer["content"]["application/json;stream=watch"] = {"schema": ref("Event")}
+    return answer
+
+
+def _schema(body: str | Schema, kind: Kind | None) -> Schema:
+    if not isinstance(body, str):
+        return body
+    return ref(body.replace(KIND, kind.name) if kind else body)
+
+
+def _text(value: Any, depth: int) -> str:
+    """JSON with a line for each path and each schema: a change is seen where it is."""
+    if not depth or not isinstance(value, dict) or not value:
+        return json.dumps(value, ensure_ascii=False)
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {_text(item, depth - 1)}" for key, item in value.items()) + "\n}"
+
+
+def _failures() -> dict[str, Any]:
+    """One for each code, with all the reasons that have it."""
+    found: dict[int, list[str]] = {}
+    for reason, cls in FAMILY.items():
+        code = next(STATUS[base] for base in cls.__mro__ if base in STATUS)
+        found.setdefault(code, []).append(f"`{reason}`: {meaning(cls)}")
+    return {
+        HTTPStatus(code).name: {"description": " ".join(texts), "content": {JSON: {"schema": ref("Status")}}}
+        for code, texts in sorted(found.items())
+    }

@@ -1,0 +1,219 @@
+"""Every operation of the control API, one row each: the OpenAPI document and docs/reference/http.md are made from it.
+
+The resource API stands here once, with `{plural}`; `openapi.py` writes it out for each kind. A test compares the rows
+with the routes of the app, and the parameters of each with those the route takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mizzen.server.incoming import ARCHIVE_TYPES
+from mizzen.server.resources import ROOT
+from tools.derived.shapes import FLAG, NUMBER, PAST, Schema, text
+
+JSON = "application/json"
+YAML = "application/yaml"
+EVERYWHERE, WITHIN = f"{ROOT}/{{plural}}", f"{ROOT}/namespaces/{{namespace}}/{{plural}}"
+ONE = f"{WITHIN}/{{name}}"
+
+KIND, KIND_LIST = "{Kind}", "{Kind}List"
+"""Stand for the schemas of a kind and of a list of it."""
+
+_BYTES: Schema = {"type": "string", "format": "binary"}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    method: str
+    path: str
+    id: str
+    summary: str
+    answers: Mapping[int, str | Schema | None]
+    """By code: a name in `shapes.SHAPES`, a schema, or None for no body."""
+    query: tuple[str, ...] = ()
+    body: Mapping[str, str | Schema] = field(default_factory=dict)
+    """By media type."""
+    body_required: bool = True
+    header: tuple[str, ...] = ()
+    conflicts: bool = False
+    """409 is possible: a name is taken, or something is in the way."""
+    tag: str = "models"
+    media: str = JSON
+    """Of the answers."""
+    writes: bool = False
+    """Of the resource API: only for kinds that people write."""
+    only: str = ""
+    """Of the resource API: the one kind that has it."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.method, self.path
+
+
+def one(name: str, **more: str | Schema) -> dict[str, str | Schema]:
+    """An object, in JSON or YAML."""
+    return {JSON: name, YAML: name, **more}
+
+
+PARAMETERS: dict[str, tuple[Schema, str]] = {
+    "namespace": (text(), "Which namespace; `default` if absent."),
+    "limit": ({**NUMBER, "minimum": 1}, "Most items of a page."),
+    "continue": (text(), "Where the page begins: `metadata.continue` of the one before."),
+    "labelSelector": (text(), "Labels that must hold: `a=b,c!=d,e in (f,g),!h`."),
+    "fieldSelector": (
+        text(),
+        "Fields that must hold: `metadata.name=iris,spec.modelName=iris`. Each kind has its own.",
+    ),
+    "watch": (FLAG, "Stream changes instead of a list: one JSON object per line."),
+    "resourceVersion": (text(), "Watch what changed after this; if absent, all there is and then what changes."),
+    "timeoutSeconds": ({**NUMBER, "minimum": 1}, "End the watch after this time."),
+    "dryRun": ({"type": "string", "enum": ["All"]}, "Do everything but write."),
+    "tail": (NUMBER, "Only so many of the last lines."),
+    "follow": (FLAG, "Go on with what is printed from now on."),
+    "cascade": (FLAG, "End first what is in the way: versions, servers, jobs, a monitor."),
+    "wait": (FLAG, "Answer when it is gone."),
+    "at": (text(), "A time, such as `2026-01-31T12:00:00Z`: answer what the model looked like then."),
+    "framework": (text(), "Of files that are the body: what loads them."),
+    "entrypoint": (text(), "Of files that are the body: what to load."),
+    "image": (text(), "Of files that are the body: a container image that serves them."),
+    "parentJob": (text(), "Of files that are the body: the TrainingJob that made them."),
+    "labels": (text(), "Of files that are the body: `a=b,c=d`."),
+    "requirements": (text(), "Of files that are the body: Python packages, one per line."),
+    "actor": (text(), "Who asked."),
+    "kind": (text(), "What kind of thing was asked about."),
+    "name": (text(), "What was asked about."),
+    "allowed": (FLAG, "Only what was allowed, or only what was refused."),
+    "since": (text(), "From this time on."),
+    "until": (text(), "Before this time."),
+}
+PATH_PARAMETERS: dict[str, str] = {
+    "plural": "Which kind.",
+    "namespace": "The namespace.",
+    "name": "The object's name.",
+    "model": "The model's name.",
+    "version": "A number or a name; `auto`, where one is added, is the next number.",
+    "alias": "The alias.",
+    "server": "The server's id, which is the InferenceModel's name.",
+    "digest": "sha256:<hex> of the file.",
+    "user": "The user's name.",
+    "token": "The token's id.",
+    "secret": "The secret's name.",
+}
+HEADERS: dict[str, str] = {
+    "Content-Range": "`bytes a-b/total`: which part of the file this is; `bytes */total` only asks how much has come.",
+    "If-None-Match": "The ETag of a document that is there already: 304 when it is still the same.",
+}
+
+HERE = ("namespace",)
+PAGE = ("limit", "continue")
+ABOUT_FILES = ("framework", "entrypoint", "image", "parentJob", "labels", "requirements")
+FILES = one("NewVersion", **dict.fromkeys(sorted(ARCHIVE_TYPES), _BYTES), **{"multipart/form-data": "VersionForm"})
+
+PLANE: tuple[Operation, ...] = (
+    Operation("GET", "/", "index", "Where things are.", {200: "Index"}, tag="plane"),
+    Operation("GET", "/healthz", "health", "Whether the plane lives.", {200: "Live"}, tag="plane"),
+    Operation("GET", "/readyz", "readiness", "Whether the plane has started; 503 until then.", {200: "Readiness"},
+              tag="plane"),
+    Operation("GET", "/version", "version", "Which Mizzen this is.", {200: "Version"}, tag="plane"),
+    Operation("GET", "/openapi.json", "openapi", "This document.", {200: {"type": "object"}, 304: None},
+              header=("If-None-Match",), tag="plane"),
+)  # fmt: skip
+
+RESOURCES: tuple[Operation, ...] = (
+    Operation("GET", EVERYWHERE, "list{Kind}Everywhere", "List or watch objects of all namespaces.", {200: KIND_LIST},
+              query=(*PAGE, "labelSelector", "fieldSelector", "watch", "resourceVersion", "timeoutSeconds")),
+    Operation("GET", WITHIN, "list{Kind}", "List or watch objects.", {200: KIND_LIST},
+              query=(*PAGE, "labelSelector", "fieldSelector", "watch", "resourceVersion", "timeoutSeconds")),
+    Operation("POST", WITHIN, "create{Kind}", "Create an object.", {201: KIND}, query=("dryRun",), body=one(KIND),
+              conflicts=True, writes=True),
+    Operation("GET", ONE, "read{Kind}", "Read an object.", {200: KIND}),
+    Operation("PUT", ONE, "replace{Kind}",
+              "Replace an object; with `metadata.resourceVersion`, only if it is still that one.", {200: KIND},
+              query=("dryRun",), body=one(KIND), conflicts=True, writes=True),
+    Operation("DELETE", ONE, "delete{Kind}", "Delete an object: 202 until what hangs on it has gone.",
+              {200: "Status", 202: KIND}, query=("dryRun",), conflicts=True, writes=True),
+    Operation("GET", f"{ONE}/log", "log{Kind}", "What its processes printed.", {200: {"type": "string"}},
+              query=("tail", "follow"), media="text/plain", only="InferenceModel"),
+)  # fmt: skip
+
+MODELS: tuple[Operation, ...] = (
+    Operation("POST", "/model", "createModel", "Create a model.", {201: "ModelView"}, query=HERE, body=one("NewModel"),
+              conflicts=True),
+    Operation("GET", "/model", "listModels", "List models, by name.", {200: "ModelViewList"},
+              query=(*HERE, *PAGE, "labelSelector")),
+    Operation("GET", "/model/{model}", "describeModel", "A model with its versions, servers, jobs and last change.",
+              {200: "ModelDescription"}, query=HERE),
+    Operation("DELETE", "/model/{model}", "deleteModel",
+              "Delete a model: 409 names what is in the way; 202 until gone.", {200: "Deleted", 202: "ModelView"},
+              query=(*HERE, "cascade", "wait"), conflicts=True),
+    Operation("POST", "/model/{model}/current", "promote", "Make a version current. A server of it must be ready.",
+              {200: "ModelView"}, query=HERE, body=one("WhichVersion"), conflicts=True),
+    Operation("POST", "/model/{model}/rollback", "rollback", "Back to the version before, or to another that answers.",
+              {200: "ModelView"}, query=HERE, body=one("WhichVersionOrPrevious"), body_required=False, conflicts=True),
+    Operation("PUT", "/model/{model}/alias/{alias}", "pointAlias", "Point an alias at a version, or move it.",
+              {200: "ModelView"}, query=HERE, body=one("WhichVersion"), conflicts=True),
+    Operation("DELETE", "/model/{model}/alias/{alias}", "removeAlias", "Remove an alias.", {200: "ModelView"},
+              query=HERE, conflicts=True),
+    Operation("GET", "/model/{model}/history", "history",
+              "Every change and decision, in the order of time, also of a model that is gone.", {200: PAST},
+              query=(*HERE, *PAGE, "at")),
+    Operation("POST", "/model/{model}/version", "addNextVersion", "Add a version under the next number.",
+              {201: "VersionView"}, query=(*HERE, *ABOUT_FILES), body=FILES, conflicts=True),
+    Operation("GET", "/model/{model}/version", "listVersions", "List versions.", {200: "VersionViewList"},
+              query=(*HERE, *PAGE, "labelSelector")),
+    Operation("POST", "/model/{model}/version/{version}", "addVersion",
+              "Add a version: 200 when exactly this one is there already.", {200: "VersionView", 201: "VersionView"},
+              query=(*HERE, *ABOUT_FILES), body=FILES, conflicts=True),
+    Operation("GET", "/model/{model}/version/{version}", "describeVersion",
+              "A version, and what changed since the one before.", {200: "VersionDescription"}, query=HERE),
+    Operation("DELETE", "/model/{model}/version/{version}", "deleteVersion", "Delete a version that nothing uses.",
+              {200: "Deleted", 202: "VersionView"}, query=HERE, conflicts=True),
+    Operation("POST", "/model/{model}/upload", "askUpload", "Which of these files have to be sent.", {200: "Missing"},
+              query=HERE, body=one("Files"), conflicts=True),
+    Operation("HEAD", "/model/{model}/upload/{digest}", "upload", "How much of a file has come: `Upload-Offset`.",
+              {200: None}, query=HERE, conflicts=True),
+    Operation("PUT", "/model/{model}/upload/{digest}", "sendUpload",
+              "Send a file or a part of it: 201 when all of it is there, 202 while more is to come.",
+              {201: "Piece", 202: "Piece"}, query=HERE, body={"application/octet-stream": _BYTES},
+              header=("Content-Range",), conflicts=True),
+    Operation("POST", "/model/{model}/serve/{version}", "serve",
+              "Make one more server of a version. What is absent comes from the path and the version.",
+              {201: "ServerView"}, query=HERE, body=one("NewServer"), body_required=False, conflicts=True),
+    Operation("GET", "/model/{model}/serve/{version}", "listServers", "List servers of a version.",
+              {200: "ServerViewList"}, query=HERE),
+    Operation("GET", "/model/{model}/serve/{version}/{server}", "describeServer", "A server of a version.",
+              {200: "ServerView"}, query=HERE),
+    Operation("DELETE", "/model/{model}/serve/{version}/{server}", "deleteServer",
+              "End a server: 202 until its processes have ended.", {200: "Deleted", 202: "ServerView"},
+              query=(*HERE, "wait"), conflicts=True),
+)  # fmt: skip
+
+PEOPLE: tuple[Operation, ...] = (
+    Operation("GET", "/whoami", "whoami", "Who asks, and what they are permitted.", {200: "WhoAmI"}, tag="people"),
+    Operation("POST", "/user", "createUser", "Create a user.", {201: "User"}, body=one("NewUser"), conflicts=True,
+              tag="people"),
+    Operation("GET", "/user", "listUsers", "List users.", {200: "UserList"}, tag="people"),
+    Operation("GET", "/user/{user}", "describeUser", "A user, and the RoleBindings that name them.",
+              {200: "UserDescription"}, tag="people"),
+    Operation("DELETE", "/user/{user}", "deleteUser", "Delete a user and revoke all their tokens.", {200: "Deleted"},
+              tag="people"),
+    Operation("POST", "/user/{user}/token", "createToken", "Create a token; it is shown this once.",
+              {201: "CreatedToken"}, body=one("NewToken"), body_required=False, tag="people"),
+    Operation("GET", "/user/{user}/token", "listTokens", "List a user's tokens, without the tokens.",
+              {200: "TokenList"}, tag="people"),
+    Operation("DELETE", "/user/{user}/token/{token}", "revokeToken", "Revoke a token.", {200: "Token"}, tag="people"),
+    Operation("GET", "/secret", "listSecrets", "Names and keys of secrets.", {200: "SecretList"}, query=HERE,
+              tag="people"),
+    Operation("PUT", "/secret/{secret}", "setSecret", "Set all values of a secret.", {200: "Secret", 201: "Secret"},
+              query=HERE, body={JSON: "SecretValues"}, tag="people"),
+    Operation("GET", "/secret/{secret}", "describeSecret", "Keys of a secret. Nobody is shown values.",
+              {200: "Secret"}, query=HERE, tag="people"),
+    Operation("DELETE", "/secret/{secret}", "deleteSecret", "Delete a secret.", {200: "Deleted"}, query=HERE,
+              tag="people"),
+    Operation("GET", "/audit", "audit", "Writes and refusals, newest first.", {200: "AuditEntryList"},
+              query=("actor", "namespace", "kind", "name", "allowed", "since", "until", *PAGE), tag="people"),
+)  # fmt: skip
+
+OPERATIONS = (*PLANE, *MODELS, *PEOPLE)

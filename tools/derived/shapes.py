@@ -1,0 +1,200 @@
+"""Shapes of the control API that are no kinds: what its paths take and answer beside resources. Schemas by name."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from mizzen.access.policy import VERBS
+from mizzen.kinds.schema import schema_of
+from mizzen.kinds.serving import InferenceModelSpec
+from mizzen.server.sources import OPTIONS
+
+Schema: TypeAlias = dict[str, Any]
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def text(description: str = "") -> Schema:
+    return {"type": "string", **({"description": description} if description else {})}
+
+
+def listed(name: str) -> Schema:
+    """A list as the paths outside of the resource API answer it."""
+    following = text("Where the next page begins: send it as `continue`. Empty: this was the last.")
+    return shape("", items=many(ref(name)), metadata=shape("", **{"continue": following}))
+
+
+def many(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def shape(description: str, /, **fields: Schema) -> Schema:
+    result: Schema = {"type": "object", "properties": fields} if fields else {"type": "object"}
+    return {**result, "description": description} if description else result
+
+
+def needs(schema: Schema, *required: str) -> Schema:
+    return {**schema, "required": list(required)}
+
+
+def maybe(schema: Schema) -> Schema:
+    return {**schema, "nullable": True}
+
+
+NUMBER: Schema = {"type": "integer", "format": "int64"}
+FLAG: Schema = {"type": "boolean"}
+WORDS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
+OPEN: Schema = {"type": "object", "additionalProperties": True}
+WHO_AND_WHEN = shape("", actor=text(), time=text())
+VERSION: Schema = {"description": "A number or a name.", "anyOf": [{"type": "string"}, {"type": "integer"}]}
+
+COMMON = {
+    "namespace": text(), "labels": WORDS, "annotations": WORDS, "createdAt": maybe(text("When, in UTC.")),
+    "deleting": {**FLAG, "description": "It is marked, and goes when all that hangs on it has gone."},
+}  # fmt: skip
+SAID: dict[str, Schema] = {
+    "framework": text("What loads it. Absent: the model's, else what the files look like."),
+    "entrypoint": text("`module:object` for framework `python`, else the file to load."),
+    "image": text("A container image that serves it."),
+    "parentJob": text("The TrainingJob that made it."),
+    "labels": WORDS,
+    "annotations": WORDS,
+    "requirements": many(text()),
+}
+assert set(SAID) == set(OPTIONS)
+
+FILE = needs(shape("", path=text(), digest=text("sha256:<hex>"), size=NUMBER), "path", "digest")
+
+_MODEL = {
+    "name": text(), **COMMON, "framework": maybe(text()), "track": text("`manual` or `latest`."),
+    "current": maybe(text("The version that answers to the model's name.")),
+    "previous": maybe(text("The version that was current before.")),
+    "aliases": {**WORDS, "description": "Version by alias, as the spec has them."},
+    "aliasOf": maybe(text("Of a second name: what it stands for.")),
+    "status": ref("ModelStatus"),
+}  # fmt: skip
+_VERSION = {
+    "name": text("The ModelVersion object: `<model>.<version>`."), **COMMON, "model": text(), "version": text(),
+    "current": FLAG, "framework": maybe(text()), "entrypoint": maybe(text()), "artifacts": many(OPEN),
+    "createdBy": text(), "status": ref("ModelVersionStatus"), "code": OPEN, "source": OPEN,
+    "requirements": many(text()), "image": text(), "parentJob": text(),
+}  # fmt: skip
+_TOKEN = {
+    "id": text(), "user": text(), "created": text(), "createdBy": text(), "expires": maybe(text()),
+    "revoked": maybe(text()), "valid": FLAG, "note": text(),
+}  # fmt: skip
+_USER = {"name": text(), "created": text(), "createdBy": text()}
+
+SHAPES: dict[str, Schema] = {
+    "Status": shape(
+        "Of an error: what it was, every fault with its field path, and what to do next.",
+        kind=text(), apiVersion=text(), metadata=OPEN, status={"type": "string", "enum": ["Failure", "Success"]},
+        reason=text("One word for programs."), message=text("For people."), code=NUMBER,
+        details=shape(
+            "", causes=many(shape("", field=text(), message=text())), hint=text("What to do next."), name=text(),
+            kind=text(),
+        ),
+    ),
+    "ObjectMeta": shape(
+        "Who the object is. People write name, namespace, labels and annotations.",
+        name=text(), namespace=text(), uid=text(), resourceVersion=text("Send it back, to write only what you read."),
+        generation={**NUMBER, "description": "Counts changes of the spec."}, creationTimestamp=text(),
+        deletionTimestamp=text("When its deletion was asked for."), labels=WORDS, annotations=WORDS,
+        ownerReferences=many(OPEN), finalizers=many(text()),
+    ),
+    "ListMeta": shape("", resourceVersion=text("Where a watch may begin."), **{"continue": text()}),
+    "Event": shape(
+        "One line of a watch.",
+        type={"type": "string", "enum": ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]}, object=OPEN,
+    ),
+    "Index": shape("", name=text(), inference=text("Where the inference API answers."), links=OPEN),
+    "Live": shape("", live=FLAG),
+    "Readiness": shape("", ready=FLAG),
+    "Version": shape("", version=text(), gitVersion=text()),
+    "Deleted": shape("It is gone.", name=text(), id=text(), namespace=text(), deleted=FLAG, bindings=many(OPEN)),
+    "NewModel": needs(shape("", name=text(), framework=text(), labels=WORDS, annotations=WORDS), "name"),
+    "ModelView": shape("A model, as the /model paths show it.", **_MODEL),
+    "ModelDescription": shape(
+        "A model with all that belongs to it, as they were at one moment.",
+        **_MODEL, versions=many(ref("VersionView")), versionCount=NUMBER, servers=many(ref("ServerView")),
+        jobs=many(OPEN), monitor=maybe(OPEN), rollouts=many(text()), secondNames=many(text()),
+        lastChanged=maybe(WHO_AND_WHEN),
+    ),
+    "WhichVersion": needs(shape("", version=VERSION), "version"),
+    "WhichVersionOrPrevious": shape("Absent: the one that was current before.", version=VERSION),
+    "NewVersion": shape(
+        "One source (`path`, `git`, `downloadURL`, `files`, `archive`) or an `image`, and what is to be said about it.",
+        path=text("A file or folder on the plane's machine; for admins of the plane."),
+        git=needs(shape("", repo=text(), ref=text("A branch, tag or commit; HEAD if absent."), path=text()), "repo"),
+        downloadURL=text("http(s) address of a file or archive."), sha256sum=text("Of what is downloaded."),
+        insecureSkipVerify={**FLAG, "description": "Take whatever is downloaded."},
+        files=many(FILE), archive=text("sha256:<hex> of an archive that was sent before."), **SAID,
+    ),
+    "VersionForm": needs(
+        shape(
+            "An archive or file, and what is to be said about it, as texts.",
+            code={"type": "string", "format": "binary", "description": "The archive or file."},
+            **{name: text(field.get("description", "")) for name, field in SAID.items()},
+        ),
+        "code",
+    ),
+    "VersionView": shape("A version, as the /model paths show it.", **_VERSION),
+    "VersionDescription": shape(
+        "A version, and what changed since the one before.",
+        **_VERSION, changed=shape("", code=FLAG, data=FLAG),
+    ),
+    "Files": needs(shape("", files=many(FILE)), "files"),
+    "Missing": shape("", missing=many(text("A digest that has to be sent."))),
+    "Piece": shape("", digest=text(), offset={**NUMBER, "description": "Bytes that have come."}, complete=FLAG),
+    "NewServer": {key: value for key, value in schema_of(InferenceModelSpec, long=True).items() if key != "required"},
+    "ServerView": shape(
+        "One server of a version.",
+        id=text("The InferenceModel object."), **COMMON, model=text(), version=maybe(text()), url=text(), ready=FLAG,
+        replicas=NUMBER, readyReplicas=NUMBER, status=ref("InferenceModelStatus"),
+    ),
+    "HistoryEntry": shape(
+        "One change, or decision.",
+        actor=text(), time=text(), action=text(), before=maybe(OPEN), after=maybe(OPEN), number=NUMBER,
+        object=text("Which object: `Kind/name`."),
+    ),
+    "ModelThen": shape(
+        "What a model looked like at a time.",
+        name=text(), namespace=text(), at=text(), spec=OPEN, status=OPEN, versions=many(text()),
+        lastChanged=WHO_AND_WHEN,
+    ),
+    "Binding": shape(
+        "",
+        name=text(), verbs=many({"type": "string", "enum": list(VERBS)}),
+        target=shape("", namespace=text(), model=text(), alias=text()),
+    ),
+    "WhoAmI": shape("", name=text(), groups=many(text()), admin=FLAG, bindings=many(ref("Binding"))),
+    "NewUser": needs(shape("", name=text()), "name"),
+    "User": shape("", **_USER),
+    "UserDescription": shape("", **_USER, bindings=many(ref("Binding"))),
+    "NewToken": shape("", expiresIn=text("Such as `30d`. Absent: it does not expire."), note=text()),
+    "CreatedToken": shape(
+        "The one time that the token is shown.", id=text(), token=text(), user=text(), expires=maybe(text())
+    ),
+    "Token": shape("All about a token but the token.", **_TOKEN),
+    "SecretValues": needs(shape("", data={**WORDS, "description": "All values, by key."}), "data"),
+    "Secret": shape(
+        "All about a secret but its values.",
+        name=text(), namespace=text(), keys=many(text()), updated=text(), updatedBy=text(),
+    ),
+    "AuditEntry": shape(
+        "Who asked what, and whether they were allowed to.",
+        number=NUMBER, time=text(), actor=text(), verb=text(), kind=text(), namespace=text(), name=text(),
+        allowed=FLAG, reason=text(), method=text(), path=text(), code=NUMBER, source=text(), count=NUMBER,
+    ),
+}  # fmt: skip
+
+LISTS: dict[str, Schema] = {
+    f"{name}List": listed(name)
+    for name in ("ModelView", "VersionView", "ServerView", "HistoryEntry", "User", "Token", "Secret", "AuditEntry")
+}
+PAST: Schema = {
+    "description": "A page of history; with `at`, the model as it was then.",
+    "anyOf": [ref("HistoryEntryList"), ref("ModelThen")],
+}

@@ -1,0 +1,17 @@
+"""docs/reference/conditions.md, from the tables in kinds/conditions.py."""
+
+from __future__ import annotations
+
+from mizzen.kinds.conditions import REASONS, TYPES
+from tools.reference import markdown
+
+INTRO = """\
+A condition is one statement about an object: its type, `True`, `False` or `Unknown`, a reason in one word for programs,
+and a message for people. `lastTransitionTime` moves only when the status does; `observedGeneration` says which
+generation of the spec it speaks of."""
+
+
+def page() -> str:
+    types = markdown.table(("Type", "Meaning"), [(markdown.code(name), text) for name, text in TYPES.items()])
+    reasons = markdown.table(("Reason", "Meaning"), [(markdown.code(name), text) for name, text in REASONS.items()])
+    return markdown.page("Conditions", INTRO, "## Types", types, "## Reasons", reasons)

@@ -1,0 +1,69 @@
+"""docs/reference/http.md, from the table of operations that the OpenAPI document is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mizzen.kinds.catalog import KINDS
+from tools.derived.operations import (
+    HEADERS,
+    MODELS,
+    PARAMETERS,
+    PATH_PARAMETERS,
+    PEOPLE,
+    PLANE,
+    RESOURCES,
+    Operation,
+)
+from tools.reference import markdown
+
+INTRO = """\
+The control API answers JSON and takes JSON or YAML. `GET /openapi.json` says the same for programs, with the
+shape of every body and answer. Callers send `Authorization: Bearer <token>`; on a loopback plane, those without one may
+read. A query parameter that a path does not know is refused with 400. Errors are `Status` objects: see
+[Errors](errors.md). Warnings come as `Warning` headers."""
+
+SECTIONS: tuple[tuple[str, str, tuple[Operation, ...]], ...] = (
+    ("The plane", "", PLANE),
+    ("Models", "These act in the namespace `default`, unless `?namespace=` names another.", MODELS),
+    ("People and secrets", "", PEOPLE),
+    (
+        "Resources",
+        "Every kind in the Kubernetes conventions; `{plural}` is one of "
+        + ", ".join(markdown.code(kind.plural) for kind in KINDS)
+        + ". Kinds that are internal can only be read.",
+        RESOURCES,
+    ),
+)
+
+
+def page() -> str:
+    return markdown.page(
+        "HTTP",
+        INTRO,
+        *(block for title, text, operations in SECTIONS for block in (f"## {title}", text, _table(operations))),
+        "## Parameters",
+        "In the path:",
+        markdown.table(("Name", "Meaning"), _rows(PATH_PARAMETERS.items())),
+        "In the query:",
+        markdown.table(("Name", "Meaning"), _rows((name, about) for name, (_, about) in PARAMETERS.items())),
+        "In the head:",
+        markdown.table(("Name", "Meaning"), _rows(HEADERS.items())),
+    )
+
+
+def _table(operations: Iterable[Operation]) -> str:
+    rows = [
+        (
+            markdown.code(f"{operation.method} {operation.path}"),
+            operation.summary,
+            ", ".join(map(markdown.code, operation.query)),
+            ", ".join(str(code) for code in operation.answers),
+        )
+        for operation in operations
+    ]
+    return markdown.table(("Request", "What it does", "Query", "Answers"), rows)
+
+
+def _rows(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(markdown.code(name), about) for name, about in pairs]
