@@ -31,12 +31,12 @@ class Settings:
     """Each field is read from a flag, else from MIZZEN_<FIELD>, else from <field> in <data_dir>/settings.toml."""
 
     data_dir: str = _setting(".mizzen", "Folder that holds everything the plane keeps.")
-    host: str = _setting("127.0.0.1", "Address of the control API; any but loopback needs `insecure`.")
+    host: str = _setting("127.0.0.1", "Address of both APIs; any but loopback needs `insecure`.")
     insecure: bool = _setting(
         False, "Allow another host than loopback, though tokens then travel unencrypted. Nobody gets in without one."
     )
     anonymous: bool = _setting(
-        True, "On loopback, let those without a token read what there is; not logs, secrets or the audit."
+        True, "On loopback, let those without a token read and predict; not see logs, secrets or the audit."
     )
     port: int = _setting(8470, "Port of the control API; 0 picks a free one and keeps it.")
     inference_port: int = _setting(8471, "Port of the inference API; 0 picks a free one and keeps it.")
@@ -71,7 +71,7 @@ class Settings:
 
     @property
     def loopback(self) -> bool:
-        """Is the control API reachable from this machine only?"""
+        """Are the APIs reachable from this machine only?"""
         return self.host in LOOPBACK
 
     def to_json(self) -> str:

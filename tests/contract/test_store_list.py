@@ -11,7 +11,7 @@ import pytest
 
 from mizzen.errors import BadRequest, Expired
 from mizzen.kinds.meta import OwnerReference, Ref, Resource
-from mizzen.kinds.selectors import equal
+from mizzen.kinds.text.selectors import equal
 from mizzen.stores.store import Store, Where
 from tests.contract.stores import Opener, every_store, model, on_every_store, opened, with_meta
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from mizzen.errors import AlreadyExists, Conflict, Expired, MizzenError, NotFound
-from mizzen.kinds import selectors
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.kinds.selectors import Selector
+from mizzen.kinds.text import selectors
+from mizzen.kinds.text.selectors import Selector
 from mizzen.stores.store import Event, Where
 from tests.contract.stores import INSPECTIONS, OPENERS, Home, Inspection, Opener, every_store, take, watching
 

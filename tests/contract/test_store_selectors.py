@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mizzen.errors import BadRequest
-from mizzen.kinds import catalog, selectors
+from mizzen.kinds import catalog
 from mizzen.kinds.meta import Meta, OwnerReference, Resource
-from mizzen.kinds.selectors import Requirement, parse
+from mizzen.kinds.text import selectors
+from mizzen.kinds.text.selectors import Requirement, parse
 from mizzen.stores.store import Store, Where
 from tests.contract.stores import Opener, every_store, model, on_every_store, opened, version, with_meta
 

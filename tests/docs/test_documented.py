@@ -20,10 +20,11 @@ from mizzen import errors
 from mizzen.cli.app import app
 from mizzen.errors import FAMILY, MizzenError
 from mizzen.gateway import metrics
-from mizzen.kinds import components, conditions, policies, steps, traits
+from mizzen.kinds import conditions
+from mizzen.kinds.application import components, policies, steps, traits
 from mizzen.kinds.catalog import KINDS, Kind
 from mizzen.kinds.meta import Part
-from mizzen.kinds.typed import Type
+from mizzen.kinds.parts.typed import Type
 from mizzen.settings import Settings
 from tests.unit.server.harness import serving
 from tools.reference import markdown

@@ -31,8 +31,10 @@ class TestPlane:
     control_url: str
     inference_url: str
 
-    def cli(self, *words: str, cwd: Path | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
-        return run_cli(self.data_dir, *words, cwd=cwd, check=check)
+    def cli(
+        self, *words: str, cwd: Path | None = None, check: bool = True, **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        return run_cli(self.data_dir, *words, cwd=cwd, check=check, **environ)
 
     def status(self) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(self.cli("status", "-o", "json").stdout)

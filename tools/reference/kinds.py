@@ -8,7 +8,7 @@ import yaml
 
 from mizzen.kinds.catalog import KINDS, Kind
 from mizzen.kinds.meta import API_VERSION
-from mizzen.kinds.typed import Typed
+from mizzen.kinds.parts.typed import Typed
 from tools.reference import fields, markdown
 
 INTRO = f"""\

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mizzen.kinds import components, policies, steps, traits
-from mizzen.kinds.typed import Type
+from mizzen.kinds.application import components, policies, steps, traits
+from mizzen.kinds.parts.typed import Type
 from tools.reference import fields, markdown
 from tools.reference.kinds import PAGES
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mizzen.errors import Conflict, Invalid
-from mizzen.kinds import catalog, references
+from mizzen.kinds import catalog
 from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import ACTOR_ANNOTATION, Condition, Ref, Resource, format_time
 from mizzen.kinds.model import Current, ModelSpec, ModelStatus, ModelVersionSpec, version_object_name
-from mizzen.kinds.references import Reference
 from mizzen.kinds.serving import InferenceModelStatus
+from mizzen.kinds.text import references
+from mizzen.kinds.text.references import Reference
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.controller import Decision, find
 from mizzen.reconcile.mentions import Mentions

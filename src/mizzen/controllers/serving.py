@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mizzen.errors import Invalid
-from mizzen.kinds import catalog, env, placement
+from mizzen.kinds import catalog, placement
 from mizzen.kinds.findings import Context
-from mizzen.kinds.frameworks import SERVED_FRAMEWORKS
 from mizzen.kinds.meta import Condition, Meta, Ref, Resource
 from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionSpec, version_object_name
+from mizzen.kinds.parts import env
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, url_of, workload_name
+from mizzen.kinds.text.frameworks import SERVED_FRAMEWORKS
 from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 from mizzen.reconcile.controller import Decision, find, owners
 from mizzen.reconcile.mentions import Mentions

@@ -24,10 +24,10 @@ from pydantic import ValidationError
 
 from mizzen.errors import Invalid
 from mizzen.graph.plan import Plan, Route, Server, Table
-from mizzen.kinds import references
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import ModelStatus
 from mizzen.kinds.serving import Batching, InferenceModelSpec, InferenceModelStatus, workload_name
+from mizzen.kinds.text import references
 from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
 
 Name = tuple[str, str]

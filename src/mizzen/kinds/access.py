@@ -11,8 +11,8 @@ from pydantic import Field
 from mizzen.errors import Fault
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import NAME, Part, Spec, Status
-from mizzen.kinds.names import Name
-from mizzen.kinds.versions import checked_alias
+from mizzen.kinds.text.names import Name
+from mizzen.kinds.text.versions import checked_alias
 
 Verb = Literal["read", "predict", "write", "admin"]
 

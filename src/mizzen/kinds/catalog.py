@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from mizzen.errors import Fault, NotFound
 from mizzen.kinds.access import RoleBindingSpec, RoleBindingStatus
-from mizzen.kinds.application import ApplicationSpec, ApplicationStatus
+from mizzen.kinds.application.initializer import InitializerSpec, InitializerStatus
+from mizzen.kinds.application.spec import ApplicationSpec, ApplicationStatus
 from mizzen.kinds.findings import Context, Finding, Findings, examine, suggestion
-from mizzen.kinds.graph import MLGraphSpec, MLGraphStatus
-from mizzen.kinds.initializer import InitializerSpec, InitializerStatus
+from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
 from mizzen.kinds.meta import (
     CHILDREN_FINALIZER,
     ENGINE_FINALIZER,

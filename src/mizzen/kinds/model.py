@@ -11,16 +11,16 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds import choices
-from mizzen.kinds.checks import Checks, Hook
 from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.frameworks import FRAMEWORKS, SERVED_FRAMEWORKS, Framework, framework_warning
 from mizzen.kinds.meta import Part, Spec, Status
-from mizzen.kinds.names import Name
-from mizzen.kinds.pods import image_warning
-from mizzen.kinds.references import UnaliasedText, parse_unaliased
-from mizzen.kinds.urls import FileUrl, Repository, Sha256sum
-from mizzen.kinds.versions import RESERVED_VERSIONS, Version, checked_alias, normal_version
+from mizzen.kinds.parts import choices
+from mizzen.kinds.parts.checks import Checks, Hook
+from mizzen.kinds.parts.pods import image_warning
+from mizzen.kinds.text.frameworks import FRAMEWORKS, SERVED_FRAMEWORKS, Framework, framework_warning
+from mizzen.kinds.text.names import Name
+from mizzen.kinds.text.references import UnaliasedText, parse_unaliased
+from mizzen.kinds.text.urls import FileUrl, Repository, Sha256sum
+from mizzen.kinds.text.versions import RESERVED_VERSIONS, Version, checked_alias, normal_version
 
 __all__ = [
     "FRAMEWORKS", "RESERVED_VERSIONS", "SERVED_FRAMEWORKS", "Artifact", "Code", "Current", "Framework", "Git",

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from mizzen.kinds import env
-from mizzen.kinds.env import EnvVar
 from mizzen.kinds.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.meta import Spec, Status
-from mizzen.kinds.names import Name
+from mizzen.kinds.parts import env
+from mizzen.kinds.parts.env import EnvVar
+from mizzen.kinds.text.names import Name
 
 TOOLS = ("tensorboard", "scalars")
 """`scalars` is our own viewer."""

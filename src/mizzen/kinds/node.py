@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field
 from mizzen.errors import Fault
 from mizzen.kinds.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.meta import Spec, Status
-from mizzen.kinds.quantities import Amount, Bytes
 from mizzen.kinds.serving import Layer
+from mizzen.kinds.text.quantities import Amount, Bytes
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 """Every node carries it."""

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds import choices
-from mizzen.kinds.durations import Duration
 from mizzen.kinds.findings import Context, Finding, Warn
 from mizzen.kinds.meta import Part, Present, Spec, Status
-from mizzen.kinds.names import Name
+from mizzen.kinds.parts import choices
+from mizzen.kinds.text.durations import Duration
+from mizzen.kinds.text.names import Name
 
 Metric = Literal["error-rate", "latency-p50", "latency-p95", "latency-p99", "reward", "accuracy"]
 SHARES = ("error-rate", "reward", "accuracy")

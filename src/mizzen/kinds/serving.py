@@ -8,18 +8,18 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from mizzen.errors import Fault
-from mizzen.kinds import env, tensors
-from mizzen.kinds.durations import Duration
-from mizzen.kinds.env import EnvVar
 from mizzen.kinds.findings import Context, Finding, Warn, suggestion
-from mizzen.kinds.frameworks import Framework, framework_warning
 from mizzen.kinds.meta import DEFAULT_NAMESPACE, Part, Present, Ref, Spec, Status
-from mizzen.kinds.names import Name, NameOrNothing
-from mizzen.kinds.pods import PodTemplate, image_warning, unrunnable_images
-from mizzen.kinds.quantities import Gpu, Resources, gpu_warning
-from mizzen.kinds.tensors import Tensor, TensorSpec
-from mizzen.kinds.urls import FileUrl, Sha256sum
-from mizzen.kinds.versions import Version, VersionOrNothing
+from mizzen.kinds.parts import env, tensors
+from mizzen.kinds.parts.env import EnvVar
+from mizzen.kinds.parts.pods import PodTemplate, image_warning, unrunnable_images
+from mizzen.kinds.parts.tensors import Tensor, TensorSpec
+from mizzen.kinds.text.durations import Duration
+from mizzen.kinds.text.frameworks import Framework, framework_warning
+from mizzen.kinds.text.names import Name, NameOrNothing
+from mizzen.kinds.text.quantities import Gpu, Resources, gpu_warning
+from mizzen.kinds.text.urls import FileUrl, Sha256sum
+from mizzen.kinds.text.versions import Version, VersionOrNothing
 
 Layer = Literal["cloud", "edge"]
 

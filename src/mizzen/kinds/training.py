@@ -8,18 +8,18 @@ from typing import Any, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds import env
-from mizzen.kinds.datasets import Dataset
-from mizzen.kinds.durations import Duration
-from mizzen.kinds.env import EnvVar
 from mizzen.kinds.findings import Context, Finding, suggestion
-from mizzen.kinds.frameworks import Framework, framework_warning
 from mizzen.kinds.meta import Part, Spec, Status
-from mizzen.kinds.names import Name, NameOrNothing
-from mizzen.kinds.pods import PodTemplate, image_warning, unrunnable_images
-from mizzen.kinds.quantities import Gpu, Resources, gpu_warning
+from mizzen.kinds.parts import env
+from mizzen.kinds.parts.datasets import Dataset
+from mizzen.kinds.parts.env import EnvVar
+from mizzen.kinds.parts.pods import PodTemplate, image_warning, unrunnable_images
 from mizzen.kinds.serving import Layer
-from mizzen.kinds.versions import VersionOrNothing
+from mizzen.kinds.text.durations import Duration
+from mizzen.kinds.text.frameworks import Framework, framework_warning
+from mizzen.kinds.text.names import Name, NameOrNothing
+from mizzen.kinds.text.quantities import Gpu, Resources, gpu_warning
+from mizzen.kinds.text.versions import VersionOrNothing
 
 REPLICA_TYPES = ("Chief", "Master", "Worker", "PS", "Evaluator")
 LEADERS = ("Chief", "Master")

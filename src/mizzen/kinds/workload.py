@@ -8,10 +8,10 @@ from typing import Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.env import SecretKeyRef
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part, Spec, Status
 from mizzen.kinds.model import Artifact
+from mizzen.kinds.parts.env import SecretKeyRef
 
 EXIT_PERMANENT = 78
 """Exit code of a process that cannot work however often it is started: it is not started again (sysexits EX_CONFIG)."""

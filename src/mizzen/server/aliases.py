@@ -13,7 +13,7 @@ from mizzen.access.policy import Actor
 from mizzen.errors import Conflict, Fault, Invalid, NotFound
 from mizzen.kinds.findings import suggestion
 from mizzen.kinds.meta import ACTOR_ANNOTATION, Resource
-from mizzen.kinds.versions import checked_alias
+from mizzen.kinds.text.versions import checked_alias
 from mizzen.server import auth, family, guards, targets, views
 from mizzen.server.bodies import read_object
 from mizzen.server.models import wanted_version

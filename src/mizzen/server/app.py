@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from starlette.applications import Starlette
+from starlette.datastructures import URL
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -152,7 +153,14 @@ async def index(request: Request) -> Response:
         "health": "/healthz", "ready": "/readyz", "version": "/version",
         "openapi": "/openapi.json", "resources": kinds,
     }  # fmt: skip
-    return JSONResponse({"name": "mizzen", "inference": plane_of(request).inference_url, "links": links})
+    return JSONResponse({"name": "mizzen", "inference": _inference_url(request), "links": links})
+
+
+def _inference_url(request: Request) -> str:
+    """As whoever asks can reach it: all addresses of this machine are none to connect to from another."""
+    url = URL(plane_of(request).inference_url)
+    everywhere = url.hostname in ("0.0.0.0", "::") and request.url.hostname  # noqa: S104 - compared, not listened on
+    return str(url.replace(hostname=request.url.hostname) if everywhere else url)
 
 
 async def healthz(_request: Request) -> Response:

@@ -9,7 +9,7 @@ from typing import Any
 from mizzen.errors import Conflict
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Ref, Resource, Status
-from mizzen.kinds.versions import normal_version
+from mizzen.kinds.text.versions import normal_version
 from mizzen.stores.store import Present, Revision, Store, Where
 
 _VERSION_FIELD = {"ModelVersion": "version", "TrainingJob": "version", "InferenceModel": "targetVersion"}

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, NotFound
-from mizzen.kinds import catalog, references
+from mizzen.kinds import catalog
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import version_object_name
+from mizzen.kinds.text import references
 from mizzen.server import family
 from mizzen.server.family import version_of
 from mizzen.stores.store import Guard, Present

@@ -16,7 +16,7 @@ from mizzen.kinds import catalog
 from mizzen.kinds.findings import unknown
 from mizzen.kinds.meta import Ref, Resource, format_time
 from mizzen.kinds.model import Current
-from mizzen.kinds.versions import normal_version
+from mizzen.kinds.text.versions import normal_version
 from mizzen.server import admission, auth, family, guards, removal, targets, views, warnings
 from mizzen.server.bodies import read_object
 from mizzen.server.plane import Plane, plane_of

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from starlette.requests import Request
 
 from mizzen.errors import BadRequest, Fault, Invalid
-from mizzen.kinds import selectors
 from mizzen.kinds.findings import suggestion
 from mizzen.kinds.meta import DEFAULT_NAMESPACE, name_fault
-from mizzen.kinds.selectors import Selector
+from mizzen.kinds.text import selectors
+from mizzen.kinds.text.selectors import Selector
 
 _EQUALITY = re.compile(r"\s*([^\s=!,()]+)\s*==?\s*([^\s=!,()]*)\s*")
 

@@ -9,14 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mizzen.errors import Fault, Invalid, NotFound
-from mizzen.kinds import application, references
 from mizzen.kinds.access import RoleBindingSpec
-from mizzen.kinds.application import ApplicationSpec
-from mizzen.kinds.env import EnvVar
+from mizzen.kinds.application import spec as application
+from mizzen.kinds.application.spec import ApplicationSpec
 from mizzen.kinds.findings import Finding, Findings, Warn
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import ModelSpec, version_object_name
+from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.serving import InferenceModelSpec
+from mizzen.kinds.text import references
 from mizzen.kinds.training import TrainingJobSpec
 from mizzen.server.plane import Plane
 from mizzen.stores.store import Reads

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from mizzen.access.policy import Target
 from mizzen.errors import Invalid
-from mizzen.kinds import catalog, references
-from mizzen.kinds.graph import MLGraphSpec
+from mizzen.kinds import catalog
+from mizzen.kinds.graph.spec import MLGraphSpec
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import ModelSpec
+from mizzen.kinds.text import references
 
 CALLABLE = frozenset({"Model", "InferenceModel", "MLGraph"})
 """Kinds whose objects are called by their own names, which a binding may name as well."""

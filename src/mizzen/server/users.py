@@ -16,9 +16,9 @@ from starlette.routing import Route
 from mizzen.access import credentials
 from mizzen.access.policy import ANONYMOUS, VERBS, Binding, speaks_of
 from mizzen.errors import Fault, Invalid, NotFound
-from mizzen.kinds import durations
 from mizzen.kinds.findings import unknown
 from mizzen.kinds.meta import format_time
+from mizzen.kinds.text import durations
 from mizzen.server import targets, tokens
 from mizzen.server.auth import actor_of, require
 from mizzen.server.bodies import read_object

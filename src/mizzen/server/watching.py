@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from mizzen.errors import MizzenError
-from mizzen.kinds import catalog, selectors
+from mizzen.kinds import catalog
 from mizzen.kinds.meta import Resource
+from mizzen.kinds.text import selectors
 from mizzen.server.errors import status_body
 from mizzen.server.streams import closing
 from mizzen.stores.store import Event, Store, Where

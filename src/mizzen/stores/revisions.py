@@ -15,9 +15,10 @@ from contextlib import closing
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from mizzen.kinds import catalog, selectors
+from mizzen.kinds import catalog
 from mizzen.kinds.meta import Meta, Ref, Resource, format_time
 from mizzen.kinds.revision import revision_name
+from mizzen.kinds.text import selectors
 from mizzen.stores import indexes, rows
 from mizzen.stores.pages import FamilyPlace, Place, check_limit
 from mizzen.stores.store import Revision, Where

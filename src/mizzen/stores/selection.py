@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from mizzen.kinds.meta import Resource
-from mizzen.kinds.selectors import Requirement
+from mizzen.kinds.text.selectors import Requirement
 from mizzen.stores import indexes, rows
 from mizzen.stores.pages import Place
 from mizzen.stores.store import Where

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias
 
 from mizzen.kinds.meta import Ref, Resource
-from mizzen.kinds.selectors import Selector
+from mizzen.kinds.text.selectors import Selector
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.kinds import catalog, components, policies, steps, traits
-from mizzen.kinds.application import ApplicationSpec, needed_versions
+from mizzen.kinds import catalog
+from mizzen.kinds.application import components, policies, steps, traits
+from mizzen.kinds.application.predictors import ServingProperties, predictor_shares
+from mizzen.kinds.application.spec import ApplicationSpec, needed_versions
 from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Meta, Part, Resource
-from mizzen.kinds.predictors import ServingProperties, predictor_shares
-from mizzen.kinds.typed import Type, find
+from mizzen.kinds.parts.typed import Type, find
 from tests.unit.kinds.applications import (
     SERVE,
     SERVING,

@@ -11,7 +11,7 @@ import yaml
 
 from mizzen.errors import Fault
 from mizzen.kinds import catalog
-from mizzen.kinds.application import ApplicationSpec, missing_versions_warnings, needed_versions
+from mizzen.kinds.application.spec import ApplicationSpec, missing_versions_warnings, needed_versions
 from mizzen.kinds.findings import Context, Findings, Warn
 from mizzen.kinds.meta import Meta, Resource
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mizzen.kinds import expressions
-from mizzen.kinds.expressions import Compared, Constant, Joined, Not, Path
+from mizzen.kinds.text import expressions
+from mizzen.kinds.text.expressions import Compared, Constant, Joined, Not, Path
 from tests.unit.kinds.applications import SERVE, SERVING, TRAIN, TRAINING, faults, pause, warnings, workflow
 
 STEPS = "spec.workflow.steps"

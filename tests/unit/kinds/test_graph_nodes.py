@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from mizzen.kinds import addresses
-from mizzen.kinds.addresses import Address
 from mizzen.kinds.findings import Context
-from mizzen.kinds.graph import MLGraphSpec, MLGraphStatus
+from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
 from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.text import addresses
+from mizzen.kinds.text.addresses import Address
 from tests.unit.kinds.graphs import dag, examined, found, node, pods
 
 BARE: dict[str, Any] = {"implementation": None}

@@ -10,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mizzen.errors import Invalid
-from mizzen.kinds.applied import ANNOTATION
 from mizzen.kinds.findings import Context
-from mizzen.kinds.graph import MLGraphSpec
-from mizzen.kinds.graph_rules import MOST_FAULTS
+from mizzen.kinds.graph.applied import ANNOTATION
+from mizzen.kinds.graph.rules import MOST_FAULTS
+from mizzen.kinds.graph.spec import MLGraphSpec
 from mizzen.kinds.meta import Meta, Resource
 from tests.unit.kinds.graphs import dag, examined, node, routed
 

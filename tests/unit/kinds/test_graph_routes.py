@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.kinds.graph import MLGraphSpec
+from mizzen.kinds.graph.spec import MLGraphSpec
 from tests.unit.kinds.graphs import dag, found, merged, node, routed
 
 SPLIT = "spec.dag[0].route.split"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mizzen.kinds.initializer import InitializerSpec
+from mizzen.kinds.application.initializer import InitializerSpec
 from mizzen.kinds.meta import Meta, Resource
 from tests.unit.kinds import applications
 from tests.unit.kinds.applications import pause

@@ -10,9 +10,9 @@ import pytest
 
 from mizzen.kinds import catalog
 from mizzen.kinds.findings import Context
-from mizzen.kinds.frameworks import FRAMEWORKS
 from mizzen.kinds.meta import Meta, Resource
 from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionSpec
+from mizzen.kinds.text.frameworks import FRAMEWORKS
 from tests.unit.kinds.examined import faults, warnings
 
 TENSOR = {"name": "x", "datatype": "FP64", "shape": [1, 2], "data": [[1, 2.5]]}

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from mizzen.kinds import durations, quantities, references, urls, versions
-from mizzen.kinds.references import Reference
+from mizzen.kinds.text import durations, quantities, references, urls, versions
+from mizzen.kinds.text.references import Reference
 
 labels = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
 version_texts = st.from_regex(r"[a-z0-9]([-.a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from mizzen.errors import AlreadyExists, Conflict, Expired, NotFound
-from mizzen.kinds import catalog, selectors
+from mizzen.kinds import catalog
 from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.text import selectors
 from mizzen.stores.store import Event, Guard, Listing, Revision, Where
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.kinds.meta import Meta, OwnerReference, Ref, Resource, format_time
-from mizzen.kinds.selectors import parse
+from mizzen.kinds.text.selectors import parse
 from mizzen.stores import audit, reads, revisions, schema, selection
 from mizzen.stores.ledger import Ledger
 from mizzen.stores.pages import FamilyPlace, Place

@@ -19,7 +19,7 @@ import pytest
 from mizzen.errors import Conflict
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Meta, OwnerReference, Ref, Resource, format_time
-from mizzen.kinds.selectors import parse
+from mizzen.kinds.text.selectors import parse
 from mizzen.stores import indexes, rows, schema
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Where

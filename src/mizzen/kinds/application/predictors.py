@@ -10,14 +10,14 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds import durations
+from mizzen.kinds.application.versionref import WrittenVersionRef
 from mizzen.kinds.findings import Context, Finding, Warn
 from mizzen.kinds.meta import Part, Present, name_fault
-from mizzen.kinds.pods import PodTemplate, unrunnable_images
-from mizzen.kinds.quantities import Gpu, gpu_warning
+from mizzen.kinds.parts.pods import PodTemplate, unrunnable_images
+from mizzen.kinds.parts.typed import repeated
 from mizzen.kinds.serving import AutoScale, Batching, Layer
-from mizzen.kinds.typed import repeated
-from mizzen.kinds.versionref import WrittenVersionRef
+from mizzen.kinds.text import durations
+from mizzen.kinds.text.quantities import Gpu, gpu_warning
 
 WHOLE = 100
 

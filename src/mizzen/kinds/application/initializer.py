@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.application import ApplicationSpec
+from mizzen.kinds.application.spec import ApplicationSpec
+from mizzen.kinds.application.steps import Step
+from mizzen.kinds.application.workflow import Placed, placed
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part, Spec, Status, name_fault
-from mizzen.kinds.steps import Step
-from mizzen.kinds.workflow import Placed, placed
 
 
 class TemplateSpec(ApplicationSpec):

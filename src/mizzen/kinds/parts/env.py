@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds import choices
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part
-from mizzen.kinds.names import Name
+from mizzen.kinds.parts import choices
+from mizzen.kinds.text.names import Name
 
 OWN_VARIABLES = frozenset(
     {

@@ -8,11 +8,11 @@ from typing import ClassVar
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.env import SecretKeyRef
 from mizzen.kinds.findings import Context, Finding, Warn
 from mizzen.kinds.meta import Part
-from mizzen.kinds.names import Name
-from mizzen.kinds.quantities import AnyAmount
+from mizzen.kinds.parts.env import SecretKeyRef
+from mizzen.kinds.text.names import Name
+from mizzen.kinds.text.quantities import AnyAmount
 
 
 class ContainerValueFrom(Part):

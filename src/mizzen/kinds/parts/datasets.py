@@ -9,11 +9,11 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds import choices
 from mizzen.kinds.findings import Context, Finding, Warn
 from mizzen.kinds.meta import Part
-from mizzen.kinds.names import Name
-from mizzen.kinds.urls import Sha256sum, WebUrl
+from mizzen.kinds.parts import choices
+from mizzen.kinds.text.names import Name
+from mizzen.kinds.text.urls import Sha256sum, WebUrl
 
 
 def _bucket(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from mizzen.kinds.meta import NAME
-from mizzen.kinds.versions import checked_alias, normal_version
+from mizzen.kinds.text.versions import checked_alias, normal_version
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,26 @@ from typing import Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.components import Component
+from mizzen.kinds.application.components import Component
+from mizzen.kinds.application.policies import Policy
+from mizzen.kinds.application.predictors import ServingProperties
+from mizzen.kinds.application.steps import CHECKPOINT, TRAINING, CheckpointStep
+from mizzen.kinds.application.training import TrainingProperties
+from mizzen.kinds.application.usage import usage_findings, used_components
+from mizzen.kinds.application.versionref import VersionRef
+from mizzen.kinds.application.workflow import (
+    DEFAULT_MODE,
+    Placed,
+    Workflow,
+    addresses,
+    circle_in,
+    order_findings,
+    placed,
+    waiting,
+)
 from mizzen.kinds.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.meta import Part, Spec, Status
-from mizzen.kinds.policies import Policy
-from mizzen.kinds.predictors import ServingProperties
-from mizzen.kinds.steps import CHECKPOINT, TRAINING, CheckpointStep
-from mizzen.kinds.training_components import TrainingProperties
-from mizzen.kinds.typed import repeated
-from mizzen.kinds.usage import usage_findings, used_components
-from mizzen.kinds.versionref import VersionRef
-from mizzen.kinds.workflow import DEFAULT_MODE, Placed, Workflow, addresses, circle_in, order_findings, placed, waiting
+from mizzen.kinds.parts.typed import repeated
 
 
 class ApplicationSpec(Spec):

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds import references
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part, name_fault
-from mizzen.kinds.versions import Version
+from mizzen.kinds.text import references
+from mizzen.kinds.text.versions import Version
 
 
 class VersionRef(Part):

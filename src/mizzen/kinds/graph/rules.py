@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from mizzen.errors import Fault
 from mizzen.kinds.findings import Context, Finding, Warn, close_to, suggestion
-from mizzen.kinds.graph_order import cycles
-from mizzen.kinds.pods import image_warning, unrunnable_images
-from mizzen.kinds.typed import repeated
+from mizzen.kinds.graph.order import cycles
+from mizzen.kinds.parts.pods import image_warning, unrunnable_images
+from mizzen.kinds.parts.typed import repeated
 
 if TYPE_CHECKING:
-    from mizzen.kinds.cascades import Cascade
-    from mizzen.kinds.graph import MLGraphSpec
-    from mizzen.kinds.graph_nodes import Ensemble, GraphNode
-    from mizzen.kinds.graph_routes import Exp4, Split
+    from mizzen.kinds.graph.cascades import Cascade
+    from mizzen.kinds.graph.nodes import Ensemble, GraphNode
+    from mizzen.kinds.graph.routes import Exp4, Split
+    from mizzen.kinds.graph.spec import MLGraphSpec
 
 
 MOST_FAULTS = 100

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mizzen.errors import Fault
-from mizzen.kinds import components, steps, typed
-from mizzen.kinds.components import Component
+from mizzen.kinds.application import components, steps
+from mizzen.kinds.application.components import Component
+from mizzen.kinds.application.workflow import Placed
 from mizzen.kinds.findings import Finding, Warn, close_to, suggestion
-from mizzen.kinds.workflow import Placed
+from mizzen.kinds.parts import typed
 
 
 def usage_findings(parts: Mapping[str, Component], placed: tuple[Placed, ...]) -> Iterator[Finding]:

@@ -9,19 +9,19 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds import typed
-from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.infrastructure import BucketProperties, ChartProperties, ClusterProperties
-from mizzen.kinds.meta import name_fault
-from mizzen.kinds.predictors import ServingProperties
-from mizzen.kinds.training_components import (
+from mizzen.kinds.application.infrastructure import BucketProperties, ChartProperties, ClusterProperties
+from mizzen.kinds.application.predictors import ServingProperties
+from mizzen.kinds.application.training import (
     PyTorchJobProperties,
     TFJobProperties,
     TrainingProperties,
     TrainingTaskProperties,
 )
-from mizzen.kinds.traits import Trait
-from mizzen.kinds.typed import Type, Typed, repeated
+from mizzen.kinds.application.traits import Trait
+from mizzen.kinds.findings import Context, Finding
+from mizzen.kinds.meta import name_fault
+from mizzen.kinds.parts import typed
+from mizzen.kinds.parts.typed import Type, Typed, repeated
 
 Family = Literal["training", "serving", "terraform", "helm"]
 """What a component is for, and so which steps can apply it."""

@@ -8,16 +8,16 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds import env
-from mizzen.kinds.datasets import Dataset
-from mizzen.kinds.env import EnvVar
+from mizzen.kinds.application.versionref import WrittenVersionRef
 from mizzen.kinds.findings import Context, Finding, Warn
-from mizzen.kinds.frameworks import Framework, framework_warning
 from mizzen.kinds.meta import Part
-from mizzen.kinds.pods import image_warning, unrunnable_images
-from mizzen.kinds.quantities import Gpu, Resources, gpu_warning
+from mizzen.kinds.parts import env
+from mizzen.kinds.parts.datasets import Dataset
+from mizzen.kinds.parts.env import EnvVar
+from mizzen.kinds.parts.pods import image_warning, unrunnable_images
+from mizzen.kinds.text.frameworks import Framework, framework_warning
+from mizzen.kinds.text.quantities import Gpu, Resources, gpu_warning
 from mizzen.kinds.training import ReplicaSpec, RestartPolicy, Retention, map_faults
-from mizzen.kinds.versionref import WrittenVersionRef
 
 
 class Replica(ReplicaSpec):

@@ -9,12 +9,12 @@ from typing import Annotated
 from pydantic import Field, FiniteFloat
 
 from mizzen.errors import Fault
-from mizzen.kinds.cascades import Cascade
-from mizzen.kinds.choices import at_most_one, exactly_one, given
 from mizzen.kinds.findings import Context, Finding, Warn
-from mizzen.kinds.graph_implementations import Implementation
+from mizzen.kinds.graph.cascades import Cascade
+from mizzen.kinds.graph.implementations import Implementation
 from mizzen.kinds.meta import Part, Present
-from mizzen.kinds.typed import repeated
+from mizzen.kinds.parts.choices import at_most_one, exactly_one, given
+from mizzen.kinds.parts.typed import repeated
 
 WHOLE = 100
 ROUTES = ("split", "mab", "implementation", "cascade")

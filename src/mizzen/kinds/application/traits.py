@@ -7,7 +7,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from mizzen.kinds.meta import Part
-from mizzen.kinds.typed import Type, Typed
+from mizzen.kinds.parts.typed import Type, Typed
 
 
 class Metrics(Part):

@@ -9,16 +9,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds import applied, graph_rules, tensors
 from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.graph_implementations import CustomPod, InlinePod
-from mizzen.kinds.graph_nodes import GraphNode
-from mizzen.kinds.graph_order import in_order
-from mizzen.kinds.graph_routes import HEADER
+from mizzen.kinds.graph import applied
+from mizzen.kinds.graph import rules as graph_rules
+from mizzen.kinds.graph.implementations import CustomPod, InlinePod
+from mizzen.kinds.graph.nodes import GraphNode
+from mizzen.kinds.graph.order import in_order
+from mizzen.kinds.graph.routes import HEADER
 from mizzen.kinds.meta import Part, Present, Spec, Status
-from mizzen.kinds.pods import PodSpec
+from mizzen.kinds.parts import tensors
+from mizzen.kinds.parts.pods import PodSpec
+from mizzen.kinds.parts.tensors import Tensor, TensorSpec
 from mizzen.kinds.serving import CEILING_MS, Feedback, default_output_faults
-from mizzen.kinds.tensors import Tensor, TensorSpec
 
 OWN_HEADERS = frozenset(
     {

@@ -7,12 +7,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from mizzen.kinds.addresses import AddressText
-from mizzen.kinds.choices import exactly_one
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part
-from mizzen.kinds.pods import PodSpec
-from mizzen.kinds.references import ReferenceText
+from mizzen.kinds.parts.choices import exactly_one
+from mizzen.kinds.parts.pods import PodSpec
+from mizzen.kinds.text.addresses import AddressText
+from mizzen.kinds.text.references import ReferenceText
 
 CONTAINER = "Container"
 

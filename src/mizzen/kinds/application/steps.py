@@ -9,13 +9,13 @@ from typing import ClassVar
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.components import Family
-from mizzen.kinds.datasets import Dataset
-from mizzen.kinds.durations import Duration
+from mizzen.kinds.application.components import Family
+from mizzen.kinds.application.versionref import WrittenVersionRef
 from mizzen.kinds.findings import Context, Finding, Warn
 from mizzen.kinds.meta import Part, name_fault
-from mizzen.kinds.typed import Nothing, Type, Typed
-from mizzen.kinds.versionref import WrittenVersionRef
+from mizzen.kinds.parts.datasets import Dataset
+from mizzen.kinds.parts.typed import Nothing, Type, Typed
+from mizzen.kinds.text.durations import Duration
 
 TRAINING = "ml-model-training"
 CHECKPOINT = "ml-model-checkpoint"

@@ -10,11 +10,11 @@ from typing import Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds import expressions
+from mizzen.kinds.application.steps import Step, SubStep
 from mizzen.kinds.findings import Finding, Warn, suggestion
 from mizzen.kinds.meta import Part
-from mizzen.kinds.steps import Step, SubStep
-from mizzen.kinds.typed import repeated
+from mizzen.kinds.parts.typed import repeated
+from mizzen.kinds.text import expressions
 
 Order = Literal["StepByStep", "DAG"]
 

@@ -8,12 +8,12 @@ from typing import Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds import choices, tensors
-from mizzen.kinds.env import SecretKeyRef
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part
-from mizzen.kinds.tensors import Tensor, TensorSpec
-from mizzen.kinds.urls import WebUrl
+from mizzen.kinds.parts import choices, tensors
+from mizzen.kinds.parts.env import SecretKeyRef
+from mizzen.kinds.parts.tensors import Tensor, TensorSpec
+from mizzen.kinds.text.urls import WebUrl
 
 
 class Signature(Part):

@@ -1,0 +1,1 @@
+"""Application and Initializer: components, traits, policies and steps, each type with its own properties."""

@@ -1,0 +1,1 @@
+"""Parts that several kinds share, and the rules such parts are made with."""
