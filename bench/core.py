@@ -103,7 +103,7 @@ class Plane:
 
     def cpu(self) -> float:
         assert self._process is not None
-        return procfs.cpu_seconds([self._process.pid])
+        return procfs.precise_cpu_seconds(self._process.pid)
 
     def cost(self, work: Callable[[httpx2.Client], int]) -> float:
         """CPU microseconds for each of the requests, or events, that `work` says it was."""
@@ -163,7 +163,7 @@ def reads(planes: Sequence[Plane], rounds: int) -> list[Figure]:
     return figures
 
 
-def _gets(client: httpx2.Client, path: str, count: int = 60) -> int:
+def _gets(client: httpx2.Client, path: str, count: int = 40) -> int:
     for _ in range(count):
         answer = client.get(path)
         assert answer.status_code == 200, f"{path}: {answer.status_code} {answer.text[:300]}"

@@ -87,6 +87,11 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return sum(stats[pid].cpu_seconds for pid in pids if pid in stats)
 
 
+def precise_cpu_seconds(pid: int) -> float:
+    """Of one process and its living threads, from the scheduler, which counts in nanoseconds."""
+    return sum(int(_text(task / "schedstat").split()[0]) for task in (PROC / str(pid) / "task").iterdir()) / 1e9
+
+
 def memory(pid: int) -> Memory:
     sizes = {
         name: int(value.split()[0]) / 1024
@@ -103,6 +108,14 @@ def parse_busy(text: str) -> float:
 
 def busy_seconds() -> float:
     return parse_busy((PROC / "stat").read_text())
+
+
+def _text(path: Path) -> str:
+    """As if it had used nothing when the thread has ended."""
+    try:
+        return path.read_text()
+    except OSError:
+        return "0"
 
 
 def _read(pid: int, name: str) -> bytes:

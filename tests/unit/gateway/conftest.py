@@ -2,13 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mizzen.gateway.serve import Limits
-from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, listening, publish, short_folder, table_of
+from tests.unit.gateway.guarded import Clock, permit, ready, table
+from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, listening, publish, short_folder, table_of, until
 
 
 @pytest.fixture
@@ -53,4 +55,19 @@ def gateway(runtime: Runtime, start_gateway: Callable[..., Gateway], folder: Pat
     publish(folder / "table.json", table_of(runtime.address))
     gateway = start_gateway()
     gateway.wait_ready()
+    return gateway
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def guarded(folder: Path, runtime: Runtime, start_gateway: Callable[..., Gateway], clock: Clock) -> Gateway:
+    publish(folder / "table.json", table(runtime.address))
+    permit(folder)
+    gateway = start_gateway(anonymous=False, wall=clock)
+    for name in ("iris", "iris-1", "lily", "rose"):
+        until(partial(ready, gateway, name))
     return gateway

@@ -4,127 +4,36 @@ from __future__ import annotations
 
 import os
 import random
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jwt
-import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from mizzen.access import credentials, published, refusals
-from mizzen.access.policy import ANONYMOUS, VERBS, Actor, Binding, Target, Verb
-from mizzen.access.published import Access, Grant, Issuer, Pass
-from mizzen.access.refusals import Refusal
-from mizzen.graph.plan import Plan, Route, Server, Table
+from mizzen.access.policy import ANONYMOUS, VERBS, Actor, Target
+from mizzen.access.published import Issuer
+from mizzen.graph.plan import Route
 from tests.unit.access.reference import may
+from tests.unit.gateway.guarded import (
+    BINDINGS,
+    PASSES,
+    START,
+    Clock,
+    bearer,
+    bound,
+    permit,
+    predict,
+    see,
+    table,
+    token,
+)
 from tests.unit.gateway.harness import Gateway, Response, Runtime, body_of, infer_request, publish, request, until
 
-START = time.time()
 KEY = ec.generate_private_key(ec.SECP256R1())
 OTHER_KEY = ec.generate_private_key(ec.SECP256R1())
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.time = START
-
-    def __call__(self) -> float:
-        return self.time
-
-
-def bound(who: str, verb: Verb, model: str = "", alias: str = "", namespace: str = "default") -> Binding:
-    return Binding(f"{who}-{verb}", namespace, frozenset({who}), frozenset({verb}), model, alias)
-
-
-def token(name: str, *, admin: bool = False, expires: float | None = None) -> Pass:
-    """Its secret is `<name>-token`."""
-    return Pass(digest=credentials.digest(f"{name}-token"), id=name, principal=name, admin=admin, expires=expires)
-
-
-PASSES = (token("root", admin=True), token("ann"), token("bob"), token("eve"))
-BINDINGS = (
-    bound("ann", "predict", "iris"),
-    bound("bob", "predict", "iris", "prod"),
-    bound("eve", "read", "rose"),
-)
-
-
-def permit(
-    folder: Path,
-    passes: tuple[Pass, ...] = PASSES,
-    bindings: tuple[Binding, ...] = BINDINGS,
-    *,
-    anonymous: bool = False,
-    issuer: Issuer | None = None,
-) -> None:
-    access = Access(anonymous=anonymous, passes=passes, grants=tuple(map(Grant.of, bindings)), issuer=issuer)
-    fresh = folder / "access.new"
-    fresh.write_bytes(published.encode(access))
-    fresh.replace(folder / "access.json")
-
-
-def table(address: str) -> Table:
-    """iris with two versions and an alias, a server of its own name, a second name, and rose; another namespace."""
-    one, two, rose = Plan(servers=("default/iris-1",)), Plan(servers=("default/iris-2",)), Plan(servers=("default/r",))
-    iris = Route(
-        namespace="default", name="iris", version="2", plan=two, versions={"1": one, "2": two}, aliases={"prod": "1"}
-    )
-    return Table(
-        servers=(
-            Server(id="default/iris-1", model="iris", version="1", addresses=(address,)),
-            Server(id="default/iris-2", model="iris", version="2", addresses=(address,)),
-            Server(id="default/r", model="rose", version="1", addresses=(address,)),
-        ),
-        routes=(
-            iris,
-            Route(namespace="default", name="iris-1", version="1", model="iris", plan=one, versions={"1": one}),
-            Route(namespace="default", name="iris-9", version="9", model="iris", plan=Plan(servers=())),
-            Route(namespace="default", name="lily", version="2", model="iris", plan=two, versions={"1": one, "2": two},
-                  aliases={"prod": "1"}),
-            Route(namespace="default", name="rose", version="1", plan=rose, versions={"1": rose}),
-            Route(namespace="other", name="iris", version="1", plan=rose, versions={"1": rose}),
-        ),
-    )  # fmt: skip
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def guarded(folder: Path, runtime: Runtime, start_gateway: Callable[..., Gateway], clock: Clock) -> Gateway:
-    publish(folder / "table.json", table(runtime.address))
-    permit(folder)
-    gateway = start_gateway(anonymous=False, wall=clock)
-    for name in ("iris", "iris-1", "lily", "rose"):
-        until(partial(ready, gateway, name))
-    return gateway
-
-
-def ready(gateway: Gateway, name: str) -> bool:
-    return see(gateway, "root", f"/{name}/ready").status == 200
-
-
-def bearer(who: str) -> dict[str, Any]:
-    return {"Authorization": f"Bearer {who}-token"} if who else {}
-
-
-def predict(gateway: Gateway, who: str, place: str = "/iris", namespace: str = "") -> Response:
-    return gateway.ask("POST", f"{namespace}/v2/models{place}/infer", body_of([1.0, 2.0]), **bearer(who))
-
-
-def see(gateway: Gateway, who: str, place: str = "", namespace: str = "") -> Response:
-    return gateway.ask("GET", f"{namespace}/v2/models{place}", **bearer(who))
-
-
-def noted(folder: Path) -> list[Refusal]:
-    files = sorted((folder / "refusals").glob("*.jsonl"))
-    return [refusals.parse(line) for file in files for line in file.read_bytes().splitlines()]
 
 
 def test_each_gets_what_their_bindings_give(guarded: Gateway, folder: Path) -> None:
@@ -226,79 +135,6 @@ def test_who_is_reached_from_elsewhere_serves_no_stranger(
     assert ask(Host="models.example", Origin="null") == 403
 
 
-def test_a_known_head_is_forgotten_with_the_rights_it_had(guarded: Gateway, folder: Path) -> None:
-    question = infer_request([1.0, 2.0], "iris", **bearer("ann"))
-    with guarded.client() as client:
-
-        def ask() -> int:
-            client.send(question)
-            return client.answer().status
-
-        assert [ask() for _ in range(5)] == [200] * 5
-        permit(folder, PASSES, ())
-        until(lambda: ask() == 403)
-        permit(folder)
-        until(lambda: ask() == 200)
-        assert [ask() for _ in range(5)] == [200] * 5
-        permit(folder, PASSES[:1])
-        until(lambda: ask() == 401)
-        assert [ask() for _ in range(5)] == [401] * 5
-
-
-def test_a_known_head_is_forgotten_when_its_token_ends(guarded: Gateway, folder: Path, clock: Clock) -> None:
-    permit(folder, (*PASSES[2:], token("ann", expires=START + 100)))
-    until(lambda: predict(guarded, "root").status == 401)
-    question = infer_request([1.0, 2.0], "iris", **bearer("ann"))
-    with guarded.client() as client:
-
-        def ask() -> Response:
-            client.send(question)
-            return client.answer()
-
-        for clock.time in (START, START + 50, START + 99.9):
-            assert [ask().status for _ in range(3)] == [200] * 3
-        clock.time = START + 100
-        assert [ask().status for _ in range(3)] == [401] * 3
-        assert "expired" in ask().error
-        clock.time = START + 99
-        assert ask().status == 200
-
-
-def test_a_known_head_is_forgotten_with_the_table(guarded: Gateway, folder: Path, runtime: Runtime) -> None:
-    """The name stays, and belongs to another model now."""
-    question = infer_request([1.0], "iris-1", **bearer("ann"))
-    with guarded.client() as client:
-
-        def ask() -> int:
-            client.send(question)
-            return client.answer().status
-
-        assert [ask() for _ in range(3)] == [200] * 3
-        before = table(runtime.address)
-        moved = Route(namespace="default", name="iris-1", version="1", model="rose", plan=Plan(servers=("default/r",)))
-        publish(folder / "table.json", Table(servers=before.servers, routes=(moved,)))
-        until(lambda: ask() == 403)
-
-
-def test_pipelined_requests_are_each_judged_by_their_own_token(guarded: Gateway) -> None:
-    people = ["ann", "zoe", "", "ann", "bob", "root", "ann", "eve", "root", ""]
-    codes = {"ann": 200, "root": 200, "bob": 403, "eve": 403, "zoe": 401, "": 401}
-    rng = random.Random(7)
-    with guarded.client() as client:
-        for _ in range(30):
-            rng.shuffle(people)
-            data = b"".join(
-                infer_request([float(n)], rng.choice(("iris", "ir%69s")), **bearer(who)) for n, who in enumerate(people)
-            )
-            cut = rng.randrange(len(data))
-            client.send(data[:cut])
-            client.send(data[cut:])
-            for n, who in enumerate(people):
-                answer = client.answer()
-                assert answer.status == codes[who], (who, answer)
-                assert answer.status != 200 or answer.sums == [n]
-
-
 def test_odd_credentials_are_refused(guarded: Gateway) -> None:
     question = request("POST", "/v2/models/iris/infer", body_of([1.0]), **bearer("ann"))
     twice = question.replace(b"Authorization:", b"Authorization: Bearer ann-token\r\nauthorization:", 1)
@@ -317,61 +153,6 @@ def test_odd_credentials_are_refused(guarded: Gateway) -> None:
             assert "ann-token" not in answer.error
             client.send(question)
             assert client.answer().status == 200, "and the connection goes on"
-
-
-def test_who_may_not_is_told_before_they_send_and_nothing_of_it_is_kept(guarded: Gateway, folder: Path) -> None:
-    large = b"x" * 500_000
-    with guarded.client() as client:
-        head = request("POST", "/v2/models/iris/infer", Content_Length=str(len(large)), Expect="100-continue")
-        client.send(head)
-        assert client.answer().status == 401
-    with guarded.client() as client:
-        client.send(request("POST", "/v2/models/iris/infer", large, **bearer("eve")))
-        assert client.answer().status == 403
-        client.send(infer_request([1.0], "iris", **bearer("ann")))
-        assert client.answer().status == 200
-
-
-def test_rights_that_end_while_the_body_comes_are_no_rights(guarded: Gateway, folder: Path) -> None:
-    for path in ("/v2/models/iris/infer", "/v2/models/ir%69s/infer"):
-        permit(folder)
-        until(lambda: predict(guarded, "ann").status == 200)
-        question = request("POST", path, body_of([1.0]), **bearer("ann"))
-        with guarded.client() as client:
-            client.send(question[:-5])
-            permit(folder, PASSES[:1])
-            until(lambda: predict(guarded, "ann").status == 401)
-            client.send(question[-5:])
-            assert client.answer().status == 401
-
-
-def test_refusals_are_written_down_without_what_was_sent(guarded: Gateway, folder: Path) -> None:
-    predict(guarded, "eve", "/iris")
-    predict(guarded, "zoe", "/iris")
-    see(guarded, "", "/rose")
-    guarded.ask("POST", "/v2/models/iris/infer", b"{}", Host="evil.example", Authorization="Bearer ann-token")
-    guarded.ask("GET", "/v2/models/rose?key=query-secret", Authorization="Bearer query-secret")
-    found = [(one.actor, one.verb, one.kind, one.name, one.code, one.method, one.path) for one in noted(folder)]
-    assert found == [
-        ("eve", "predict", "Model", "iris", 403, "POST", "/v2/models/iris/infer"),
-        ("anonymous", "authenticate", "Plane", "", 401, "POST", "/v2/models/iris/infer"),
-        ("anonymous", "read", "Model", "rose", 401, "GET", "/v2/models/rose"),
-        ("anonymous", "authenticate", "Plane", "", 403, "POST", "/v2/models/iris/infer"),
-    ], "the last one is like the second, and only counted"
-    text = b"".join(file.read_bytes() for file in (folder / "refusals").iterdir())
-    for secret in (b"query-secret", b"zoe-token", b"ann-token", b"eve-token"):
-        assert secret not in text
-    (file,) = (folder / "refusals").iterdir()
-    assert file.stat().st_mode & 0o077 == 0
-
-
-def test_floods_of_one_refusal_are_counted(guarded: Gateway, folder: Path) -> None:
-    with guarded.client() as client:
-        for _ in range(50):
-            client.send(infer_request([1.0], "iris", **bearer("eve")))
-            assert client.answer().status == 403
-    until(lambda: sum(one.count for one in noted(folder)) == 50)
-    assert len(noted(folder)) < 10
 
 
 def issuer(*keys: Any) -> Issuer:
