@@ -34,7 +34,7 @@ from uvicorn.server import ServerState
 
 from mizzen.gateway.exchange import Exchange, Front
 from mizzen.gateway.infer import Asked, KnownHead
-from mizzen.gateway.permits import ALLOWED, PREDICT, Credentials, Ruling
+from mizzen.gateway.permits import ALLOWED, PREDICT, Credentials, Permits, Ruling
 from mizzen.gateway.routes import Endpoint
 
 HEAD_BYTES = 64 << 10
@@ -89,6 +89,7 @@ class FastProtocol(HttpToolsProtocol):
         self._welcome = False
         """It comes from where requests may come from."""
         self._ruling: Ruling | None = None
+        self._ruled_by: Permits | None = None
         self._length = 0
         self._timeout_ms: bytes | None = None
         self._has_connection = False
@@ -141,11 +142,13 @@ class FastProtocol(HttpToolsProtocol):
         if not self._reading:
             end = data.find(_END) + 4
             known = self._heads.get(data[:end])
-            if known is not None and len(data) == end + known.length:
-                if known.until is None or self._service.wall() < known.until:
-                    self._begin(known.endpoint, data[end:], known.timeout_ms, closes=False)
+            if known is not None:
+                endpoint, length, timeout_ms, until = known
+                if until is not None and self._service.wall() >= until:
+                    del self._heads[data[:end]]
+                elif len(data) == end + length:
+                    self._begin(endpoint, data[end:], timeout_ms, closes=False)
                     return
-                del self._heads[data[:end]]
         while data and not self._deaf:
             data = self._parse(data)
 
@@ -217,7 +220,7 @@ class FastProtocol(HttpToolsProtocol):
         self._body_bytes = 0
         if self._welcome and self._endpoint is not None:
             # Already here: what somebody sends who may not, is not kept.
-            self._ruling = service.permits.rule(self._credentials, PREDICT, self._endpoint.target)
+            self._rule(self._endpoint)
         if too_long:
             self._refuse_and_close(413, f"the body is larger than {service.max_body_bytes} bytes")
         elif self.expect_100_continue and self._ruling is not None and self._ruling.code != ALLOWED:
@@ -265,9 +268,12 @@ class FastProtocol(HttpToolsProtocol):
             self._refuse(403, reason)
             return
         if self._ruling.code == ALLOWED:
-            # A new Table, or other rights, may have come while the body did.
-            self._endpoint = self._service.routes.hot.get(self.url, self._endpoint)
-            self._ruling = self._service.permits.rule(self._credentials, PREDICT, self._endpoint.target)
+            # A new Table, or other rights, may have come while the body did; or the token has ended.
+            endpoint = self._service.routes.hot.get(self.url, self._endpoint)
+            changed = endpoint is not self._endpoint or self._service.permits is not self._ruled_by
+            self._endpoint = endpoint
+            if changed or self._ruling.until is not None:
+                self._rule(endpoint)
         if self._ruling.code != ALLOWED:
             self._refuse(*self._ruled(self._ruling))
             return
@@ -322,6 +328,10 @@ class FastProtocol(HttpToolsProtocol):
             if len(heads) >= HEADS:
                 heads.clear()
             heads[data[:end]] = KnownHead(self._endpoint, self._length, self._timeout_ms, ruling.until)
+
+    def _rule(self, endpoint: Endpoint) -> None:
+        self._ruled_by = self._service.permits
+        self._ruling = self._ruled_by.rule(self._credentials, PREDICT, endpoint.target)
 
     def _asked(self) -> Asked:
         path = self.url.partition(b"?")[0].decode("latin-1")
