@@ -119,7 +119,7 @@ def real_runtime(folder: Path) -> Iterator[str]:
     )
     path = str(folder / "real.sock")
     process = subprocess.Popen(
-        [sys.executable, "-m", "mizzen.runtime", "--framework", "python", "--entrypoint", "rows:predict"],
+        [sys.executable, "-m", "mizzen.runtime", "--framework", "python", "--trusted", "--entrypoint", "rows:predict"],
         env=os.environ | {"MIZZEN_SOCKET": path, "MIZZEN_ARTIFACTS": str(folder)},
     )
     try:
