@@ -261,7 +261,8 @@ def _workload(resource: Resource, spec: InferenceModelSpec, version: ModelVersio
 def _command(spec: InferenceModelSpec, version: ModelVersionSpec) -> Iterable[str]:
     yield from ("python", "-m", "mizzen.runtime", "--framework", spec.framework_type or version.framework)
     yield from ("--entrypoint", _entrypoint(version))
-    if all(artifact.trusted for artifact in version.artifacts):
+    # Without files there is nothing that anybody could have vouched for.
+    if version.artifacts and all(artifact.trusted for artifact in version.artifacts):
         yield "--trusted"
     if spec.batching is not None:
         yield "--batch"

@@ -15,6 +15,7 @@ from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
 from mizzen.kinds.meta import (
     CHILDREN_FINALIZER,
     ENGINE_FINALIZER,
+    VERSION,
     Condition,
     Resource,
     Spec,
@@ -96,6 +97,15 @@ def _version_name_faults(name: str, spec: Mapping[str, Any]) -> tuple[Fault, ...
     except ValueError:
         return ()  # the spec's own validation names this fault
     return () if name == wanted else (Fault("metadata.name", f"must be '{wanted}', that is <modelName>.<version>"),)
+
+
+def _workload_name_faults(name: str, _spec: Mapping[str, Any]) -> tuple[Fault, ...]:
+    """<InferenceModel>.<version>: a controller made it."""
+    owner, _, version = name.partition(".")
+    fault = name_fault(owner)
+    if fault is None and version and not VERSION.fullmatch(version):
+        fault = Fault("metadata.name", f"'{version}' is no version: a Workload is called <InferenceModel>.<version>")
+    return (fault,) if fault else ()
 
 
 def _all_fields(spec: type[Spec]) -> frozenset[str]:
@@ -183,7 +193,7 @@ KINDS: tuple[Kind, ...] = (
         "Workload", "workloads", "wl", WorkloadSpec, WorkloadStatus,
         (Column("PURPOSE", "spec.purpose"), Column("AVAILABLE", "condition:Available")),
         about="Run this command, here, so many times.",
-        finalizers=(ENGINE_FINALIZER,), internal=True,
+        finalizers=(ENGINE_FINALIZER,), internal=True, name_faults=_workload_name_faults,
     ),
 )  # fmt: skip
 

@@ -24,6 +24,7 @@ from mizzen.server import (
     registration,
     removal,
     targets,
+    trust,
     warnings,
     watching,
 )
@@ -81,6 +82,7 @@ async def create(request: Request) -> Response:
     plane = plane_of(request)
     draft = admission.decode(kind, body, namespace=namespace, known=_known(plane))
     new = admission.created(kind, draft, namespace, actor)
+    trust.require(request, new)
     odd = await _examined(plane, new)
     stored = await _created(request, plane, kind, draft, new, dry_run=dry_run)
     location = {"Location": f"{request.url.path}/{stored.meta.name}"}
@@ -108,6 +110,8 @@ async def replace(request: Request) -> Response:
         said = registration.kept(draft, old) if kind is registration.KIND else draft
         new = admission.updated(kind, said, old, actor)
         _require_write(request, new)
+        if not admission.same(old.spec.get("env"), new.spec.get("env")):
+            trust.require(request, new)
         odd = await _examined(plane, new)
         try:
             stored = new if dry_run else await plane.store.update(new, actor.name)

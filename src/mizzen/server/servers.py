@@ -15,8 +15,8 @@ from mizzen.access.policy import Actor
 from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.findings import Context, Warn
-from mizzen.kinds.meta import Ref, Resource
-from mizzen.server import admission, auth, family, guards, references, removal, targets, views, warnings
+from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.server import admission, auth, family, guards, references, removal, targets, trust, views, warnings
 from mizzen.server.bodies import read_object
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
@@ -44,6 +44,7 @@ async def create(request: Request) -> Response:
     plane = plane_of(request)
     version = _version(request, ref)
     spec = await _spec(plane.store, body, ref, version)
+    trust.require(request, Resource("InferenceModel", Meta("", ref.namespace), spec))
     stored, odd = await _create_named(plane, ref, version, spec, actor)
     location = {"Location": f"/model/{ref.name}/serve/{version}/{stored.meta.name}"}
     return warnings.attach(JSONResponse(views.server(stored, plane.inference_url), 201, headers=location), odd)

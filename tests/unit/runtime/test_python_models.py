@@ -94,6 +94,12 @@ def test_code_only_when_trusted(tmp_path: Path) -> None:
         load(tmp_path, "raise AssertionError('it ran')", "user_model:predict", trusted=False)
 
 
+@pytest.mark.parametrize("entrypoint", ["subprocess:check_output", "os.path:join", "builtins:eval", "sys:exit"])
+def test_only_what_the_version_brings_is_a_model(tmp_path: Path, entrypoint: str) -> None:
+    with pytest.raises(LoadError, match="is not among the files of this version"):
+        registry.load("python", entrypoint, tmp_path, trusted=True, batch=False)
+
+
 def test_a_cloudpickle_only_when_trusted(tmp_path: Path) -> None:
     factor = 5.0
     (tmp_path / "f.cloudpickle").write_bytes(cloudpickle.dumps(lambda inputs: inputs["x"] * factor))

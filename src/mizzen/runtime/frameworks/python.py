@@ -91,8 +91,10 @@ def _imported(entrypoint: str, folder: Path) -> Any:
     if not colon or not module_name or not path:
         raise LoadError(f"entrypoint '{entrypoint}' must be 'module:object' or a file ending in {', '.join(PICKLES)}")
     top = module_name.partition(".")[0]
-    brought = (folder / f"{top}.py").exists() or (folder / top).is_dir()
-    if brought and top in sys.modules:
+    if not ((folder / f"{top}.py").is_file() or (folder / top).is_dir()):
+        # Else `subprocess:check_output` would be a model, and whoever may ask it could run anything.
+        raise LoadError(f"module '{top}' is not among the files of this version")
+    if top in sys.modules:
         raise LoadError(f"module '{top}' of this version has the name of one that is in use already: rename it")
     module = importlib.import_module(module_name)
     try:
