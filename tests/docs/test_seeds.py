@@ -176,6 +176,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestPlane]:
         yield running
 
 
+@pytest.mark.timeout(600)
 def test_apply_dry_run(plane: TestPlane, tmp_path: Path) -> None:
     for case in (*CASES, MENDED_INITIALIZER):
         done = plane.cli("apply", "-f", str(manifest(case, tmp_path)), "--dry-run", check=False)
@@ -193,6 +194,7 @@ def test_apply_dry_run(plane: TestPlane, tmp_path: Path) -> None:
         assert json.loads(plane.cli("get", kind, "-o", "json").stdout)["items"] == []
 
 
+@pytest.mark.timeout(600)
 def test_twins_and_examples_are_accepted(plane: TestPlane) -> None:
     """Applied for good: twice, because the second time nothing may change."""
     twins = [folder for folder in sorted((ROOT / "examples").iterdir()) if any(folder.glob("*.yaml"))]
