@@ -162,6 +162,7 @@ def test_an_entrypoint_says_what_to_load_of_a_folder_or_file(plane: Plane) -> No
         assert (version["spec"]["framework"], version["spec"]["entrypoint"]) == ("python", "scorer:predict")
 
 
+@pytest.mark.usefixtures("heard_interrupts")
 def test_an_interrupted_deploy_tells_what_goes_on(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
     plane.control.file("model.joblib")
     note = output.note

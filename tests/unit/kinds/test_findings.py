@@ -31,7 +31,7 @@ class Tree(Part):
     def check(self, at: str, context: Context) -> Any:
         if self.odd % 2:
             yield Warn(f"{at}.odd", "is odd")
-        if not self.leaves and context.whole(at):
+        if not self.leaves and context.read(at, "leaves"):
             yield Warn(f"{at}.leaves", "is bare")
 
 
