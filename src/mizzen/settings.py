@@ -36,7 +36,7 @@ class Settings:
         False, "Allow another host than loopback, though tokens then travel unencrypted. Nobody gets in without one."
     )
     anonymous: bool = _setting(
-        True, "On loopback, let those without a token read and predict; not see logs, secrets or the audit."
+        True, "On loopback, let those without a token read and predict; not see logs, rights, secrets or the audit."
     )
     port: int = _setting(8470, "Port of the control API; 0 picks a free one and keeps it.")
     inference_port: int = _setting(8471, "Port of the inference API; 0 picks a free one and keeps it.")

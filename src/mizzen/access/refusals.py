@@ -58,7 +58,7 @@ def sort_of(reason: str) -> str:
     return NEEDS_TOKEN if NEEDS_TOKEN in reason else _SPECIAL.split(reason, 1)[0]
 
 
-_SPECIAL = re.compile(r" of |[';]")
+_SPECIAL = re.compile("[';]")
 
 
 def line(refusal: Refusal) -> bytes:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 version = typer.Typer(
     name="version",
-    help="Versions of a model: add, list, describe, delete.\n\n\b\nExample:\n  mizzen version add iris model.joblib",
+    help="Versions of a model: add, list, describe, trust, delete.\n\n"
+    "\b\nExample:\n  mizzen version add iris model.joblib",
     no_args_is_help=True,
 )
 
@@ -131,6 +132,24 @@ def describe_version(
         return
     for line in lines(resource, []):
         output.say(line)
+
+
+@version.command("trust")
+def trust_version(
+    model_name: ModelArgument,
+    number: VersionArgument,
+    namespace: Namespace = None,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Vouch for a version that somebody else added: its code and pickles may run. For admins of the model.
+
+    \b
+    Example:
+      mizzen version trust iris 2
+    """
+    trusted = call(data_dir, lambda plane: plane.trust_version(model_name, number), namespace)
+    output.outcome(trusted, form, f"version {number} of {model_name} is trusted")
 
 
 @version.command("delete")

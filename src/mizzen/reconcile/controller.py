@@ -77,7 +77,8 @@ class Decision:
 class Presence:
     """In `watches`: of this kind matters only that an object is there, is being deleted, or is gone.
 
-    For kinds with many objects whose specs never change: nothing is kept of them, and their statuses wake nobody.
+    For kinds with many objects whose specs hardly ever change: nothing is kept of them, and their statuses wake nobody,
+    unless the spec has changed once. What such a spec names must not change.
     """
 
     kind: str

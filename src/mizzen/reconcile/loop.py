@@ -58,7 +58,7 @@ class _Lane(Generic[StoreT]):
             for key in (*self._named.get(resource.ref, ()), *keys):
                 self.queue.add(key)
             self._name(resource, () if gone else keys)
-        elif resource.kind in self.watches and (gone or resource.deleting or event.type == "ADDED"):
+        elif resource.kind in self.watches and (gone or event.type == "ADDED" or _touched(resource)):
             for key in self._keys(resource):
                 self.queue.add(key)
 
@@ -78,6 +78,11 @@ class _Lane(Generic[StoreT]):
         except Exception:  # one odd object must not end the watch of its kind
             log.exception("%s: cannot tell which %s it concerns", resource.ref, self.controller.kind)
             return ()
+
+
+def _touched(resource: Resource) -> bool:
+    """Is it being deleted, or has its spec changed since it was made? An event does not tell what of it is new."""
+    return resource.deleting or resource.meta.generation > 1
 
 
 class Loop(Generic[StoreT]):

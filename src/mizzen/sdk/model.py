@@ -93,6 +93,10 @@ class Model:
         )
         return str(self.plane.run(added)["version"])
 
+    def trust_version(self, version: str | int) -> None:
+        """Vouch for a version that somebody else brought: its code and pickles may run."""
+        self.plane.run(self.plane.calls.trust_version(self.name, version))
+
     def delete_version(self, version: str | int) -> None:
         """Conflict while it is served, current or has an alias."""
         self.plane.run(self.plane.calls.delete_version(self.name, version))

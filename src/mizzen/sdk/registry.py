@@ -93,6 +93,11 @@ class Registry(Resources, Predictions):
             progress=progress,
         )
 
+    async def trust_version(self, model: str, version: str | int) -> dict[str, Any]:
+        """Vouch for a version that somebody else brought: what is in it may run. Needs `admin` on the model."""
+        path = f"{_model(model)}/version/{escaped(version)}/trust"
+        return await self.request("POST", path, params=self.within())
+
     async def delete_version(self, model: str, version: str | int) -> dict[str, Any]:
         return await self.request("DELETE", f"{_model(model)}/version/{escaped(version)}", params=self.within())
 

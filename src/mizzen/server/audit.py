@@ -222,8 +222,9 @@ class _Flood:
 
     async def _write(self, entry: AuditEntry, log: AuditLog) -> None:
         await asyncio.sleep(self._delay)
-        self._delay *= 2
         count, self._waiting, self._next = self._waiting, 0, None
+        if count > 1:  # one after the other is no flood
+            self._delay *= 2
         await log.record(replace(entry, count=count))
 
 

@@ -150,7 +150,7 @@ async def delete(request: Request) -> Response:
         await _check(plane, _may_go(resource))
         left: Resource | None = resource
     else:
-        left = await removal.remove(plane.store, resource.ref, actor)
+        left = await removal.remove(plane.store, resource.ref, actor, uid=resource.meta.uid)
     if left is not None:
         return JSONResponse(left.wire(), 202)
     details = {"name": request.path_params["name"], "kind": kind.plural}

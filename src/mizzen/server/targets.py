@@ -113,7 +113,7 @@ def names_taken(resource: Resource) -> frozenset[str]:
         return frozenset()
     extra = resource.spec.get("extraNames")
     named = {name for name in extra if isinstance(name, str)} if isinstance(extra, list) else set[str]()
-    return frozenset(named | {resource.meta.name}) - {catalog.model_of(resource) or ""}
+    return frozenset(named | {resource.meta.name}) - {catalog.model_of(resource) or "", ""}
 
 
 def user(name: str = "") -> Target:

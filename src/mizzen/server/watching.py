@@ -53,11 +53,14 @@ class _Lately:
     def line(self, type_: str, event: Event) -> bytes:
         # The event is kept beside its line: no other one can have its id meanwhile.
         key = (id(event), type_)
-        if key not in self._lines:
-            self._lines[key] = (event, _line(type_, event.resource.wire()))
-            if len(self._lines) > KEPT:
-                self._lines.popitem(last=False)
-        return self._lines[key][1]
+        found = self._lines.get(key)
+        if found is not None:
+            return found[1]
+        line = _line(type_, event.resource.wire())
+        self._lines[key] = (event, line)
+        if len(self._lines) > KEPT:
+            self._lines.popitem(last=False)
+        return line
 
 
 _lately = _Lately()

@@ -226,7 +226,7 @@ def test_diff_of_versions_compares_fields_and_files(plane: Plane) -> None:
     assert plane("diff", "net:1", "net:1").stdout.endswith("no file changed\n")
     both = json.loads(plane("diff", "net:1", "net:3", "-o", "json", check=False).stdout)
     assert both["halves"] == ["code", "data"]
-    failed(plane("diff", "net:1", "net:9", check=False), "net.9", code=2)
+    failed(plane("diff", "net:1", "net:9", check=False), "has no version 9", code=2)
     failed(plane("diff", "net", "net:1", check=False), "no current version", "name one: net:1", code=2)
     failed(plane("diff", "net@prod", "net:1", check=False), "no alias 'prod'", "aliases: none", code=2)
 

@@ -36,8 +36,9 @@ def test_the_commands_of_the_public_surface_are_there() -> None:
         "up", "down", "status", "deploy", "serve", "undeploy", "promote", "predict", "get", "delete", "logs", "history",
         "apply", "lint", "diff", "explain", "describe", "rollback", "permit", "whoami", "audit", "completion",
         "model create", "model list", "model describe", "model delete", "version add", "version list",
-        "version describe", "version delete", "alias set", "alias list", "alias delete", "user add", "user list",
-        "user delete", "token create", "token list", "token revoke", "secret set", "secret list", "secret delete",
+        "version describe", "version trust", "version delete", "alias set", "alias list", "alias delete", "user add",
+        "user list", "user delete", "token create", "token list", "token revoke", "secret set", "secret list",
+        "secret delete",
     }  # fmt: skip
 
 

@@ -71,7 +71,7 @@ def test_versions_are_listed_described_and_deleted(plane: Plane) -> None:
     assert "content.joblib" in plane("version", "describe", "iris", "v1").stdout
     assert json.loads(plane("version", "describe", "iris", "2", "-o", "json").stdout)["version"] == "2"
     assert plane("version", "delete", "iris", "1").stdout == "version 1 of iris deleted\n"
-    failed(plane("version", "describe", "iris", "1", check=False), "iris.1")
+    failed(plane("version", "describe", "iris", "1", check=False), "has no version 1")
 
 
 def test_a_version_is_added_from_a_file(plane: Plane) -> None:
@@ -113,7 +113,7 @@ def test_a_model_rolls_back_to_what_was_current(plane: Plane) -> None:
     assert plane("rollback", "iris").stdout == "version 1 of iris is current\n"
     assert plane("rollback", "model/iris", "--to", "v2").stdout == "version 2 of iris is current\n"
     assert plane("rollback", "model/iris").stdout == "version 1 of iris is current\n"
-    failed(plane("rollback", "iris", "--to", "9", check=False), "iris.9")
+    failed(plane("rollback", "iris", "--to", "9", check=False), "has no version 9")
     moves = [row for row in rows(plane("history", "iris").stdout) if row[2] in ("promoted", "rolledback")]
     assert [row[4] for row in moves] == ["1", "3", "1", "2", "1"]
     assert plane("rollback", "iris", "--to", "3", "-o", "json").stdout.count('"version": "3"') == 1

@@ -10,7 +10,7 @@ from mizzen.controllers.serving import Serving, ServingFacts, meant_version
 from mizzen.kinds.findings import Context, examine
 from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
-from mizzen.kinds.workload import WorkloadSpec
+from mizzen.kinds.workload import MODEL_LABEL, WorkloadSpec
 from mizzen.reconcile.controller import Decision
 from tests.unit.controllers.objects import DIGEST, NOW, inference_model, model, replica, version, workload
 from tests.unit.reconcile import virtual
@@ -383,3 +383,10 @@ def test_an_alias_or_a_node_that_changes_wakes_those_that_name_it() -> None:
         assert list(serving.keys(version("2"))) == [aliased.ref]
 
     virtual.run(main())
+
+
+def test_a_workload_says_which_model_it_serves() -> None:
+    """By a label: what runs already is given it, and its spec, which decides what runs, stays as it is."""
+    [child] = decide(inference_model("face", model_name="iris"), version("1")).children
+    assert child.meta.labels == {MODEL_LABEL: "iris"}
+    assert MODEL_LABEL not in str(child.spec)

@@ -8,7 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-GONE = object()
+
+class _Gone:
+    def __repr__(self) -> str:
+        return "gone"
+
+
+GONE = _Gone()
 """Planted in place of a value, it takes the field out."""
 
 
@@ -207,8 +213,8 @@ APPLICATION_MISTAKES = (
     Mistake(f"{_SERVE}.predictors[2].trafficPercentage", 5), Mistake(f"{_SERVE}.predictors[0].name", "A B"),
     Mistake(f"{_STEPS}[3].properties.env", "prd"), Mistake(f"{_STEPS}[3].properties.component", "zz"),
     Mistake(f"{_STEPS}[1].properties.from", "yy", beside=(f"{_STEPS}[0]",)),
-    Mistake(f"{_STEPS}[3].dependsOn", ["zz"], f"{_STEPS}[3].dependsOn[0]"),
-    Mistake(f"{_STEPS}[0].type", GONE), Mistake("components[1].dependsOn", ["zz"], "components[1].dependsOn[0]"),
+    Mistake(f"{_STEPS}[3].dependsOn", ["xx"], f"{_STEPS}[3].dependsOn[0]"),
+    Mistake(f"{_STEPS}[0].type", GONE), Mistake("components[1].dependsOn", ["ww"], "components[1].dependsOn[0]"),
 )  # fmt: skip
 
 KINDS: dict[str, tuple[dict[str, Any], tuple[Mistake, ...]]] = {

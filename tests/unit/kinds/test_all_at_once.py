@@ -62,6 +62,32 @@ def _without_hints(found: set[str]) -> frozenset[str]:
     return frozenset(fault.partition(";")[0] for fault in found)
 
 
+@pytest.mark.parametrize(
+    ("kind", "changes", "told"),
+    [
+        ("InferenceModel", {"timeoutMs": None, "servingPort": "x"},
+         {"spec.batching.batchSize: 'auto' needs spec.timeoutMs, the latency to stay within",
+          "spec.servingPort: must be a whole number, not 'x'"}),
+        ("InferenceModel", {"manifest": [{"version": "1"}]},
+         {"spec.manifest[0].downloadURL: required",
+          "spec.manifest[0].sha256sum: required, unless insecureSkipVerify is true"}),
+        ("RoleBinding", {"subjects": [], "verbs": ["wriet"], "target": {"alias": "x"}},
+         {"spec.subjects: must have at least 1", "spec.verbs[0]: 'wriet' is not possible; did you mean 'write'?",
+          "spec.target: needs a model or a namespace; for all of this one write namespace: default",
+          "spec.target.alias: needs the model that it is an alias of"}),
+        ("Rollout", {"target": {"name": "m"}, "steps": [{"analysis": {"metric": "error-rate"}}]},
+         {"spec.target.kind: required", "spec.steps[0].analysis: one of threshold, vs is required"}),
+        ("MLGraph", {"dag": [
+            {"name": "a", "route": {"cascade": {"edge": "b", "cloud": "z"}}},
+            {"name": "b", "dependencies": ["a"], "implementation": {"kfservice": "b"}}]},
+         {"spec.dag[0].route.cascade.hardExample: required",
+          "spec.dag[0].route.cascade.cloud: no child 'z' of node 'a'; children are b"}),
+    ],
+)  # fmt: skip
+def test_no_fault_hides_another(kind: str, changes: dict[str, Any], told: set[str]) -> None:
+    assert faults(kind, {**KINDS[kind][0], **changes}) == told
+
+
 @EVERY_KIND
 @NO_HURRY
 @given(data=st.data())

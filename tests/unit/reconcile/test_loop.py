@@ -260,6 +260,8 @@ def test_of_what_matters_by_its_presence_no_status_wakes_anybody() -> None:
             assert await looks(store.create(Resource("ModelVersion", meta, spec={"model": "a"}), "ann")) == 1
             stored = await store.get(ref)
             assert await looks(store.update_status(replace(stored, status={"seen": True}), "ann")) == 0
+            stored = await store.get(ref)
+            assert await looks(store.update(replace(stored, spec={"model": "a", "trusted": True}), "ann")) == 1
             assert await looks(store.delete(ref, "ann")) == 1
             stored = await store.get(ref)
             assert await looks(store.update(replace(stored, meta=replace(stored.meta, finalizers=())), "ann")) == 1

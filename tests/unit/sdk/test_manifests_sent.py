@@ -116,10 +116,11 @@ def test_a_change_by_somebody_else_meanwhile_is_written_over(control: Harness) -
 
 def test_what_is_refused_for_what_it_says_is_not_tried_again(plane: mizzen.Plane, control: Harness) -> None:
     plane.apply(IRIS)
-    server = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "InferenceModel", "metadata": {"name": "iris"}}
+    control.run(control.store.create(Resource("MLGraph", Meta("both"), {}), "ann"))
+    server = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "InferenceModel", "metadata": {"name": "both"}}
     spec = {"modelName": "iris", "targetVersion": "1", "deployToLayer": "cloud", "frameworkType": "sklearn"}
     with pytest.raises(errors.MizzenError) as caught:
-        plane.apply({**server, "spec": spec})  # a model and a server never have one name
+        plane.apply({**server, "spec": spec})  # a graph and a server never have one name
     assert not isinstance(caught.value, errors.NotFound)
 
 

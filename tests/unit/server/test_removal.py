@@ -14,6 +14,8 @@ from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.server import guards, removal
 from mizzen.stores.reads import EVERYTHING
 from mizzen.stores.store import Guard, Present, Revision, Where
+from tests.unit.reconcile import virtual
+from tests.unit.reconcile.memory import CountingStore
 from tests.unit.server.harness import HERE, Harness
 from tests.unit.server.test_models import deploy, end, finishing
 
@@ -238,3 +240,22 @@ def test_cascades_are_finished_whenever_they_begin(plane: Harness, admin: httpx2
             assert not task.done()
         deploy(plane, admin, "early")
         assert admin.get("/model/early").json()["deleting"] is False
+
+
+def test_marked_models_are_found_a_page_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removal, "PAGE", 3)
+
+    async def main() -> None:
+        store = CountingStore()
+        for number in range(7):
+            finalizers = (removal.CASCADE_FINALIZER,) if number in (0, 6) else ()
+            await store.create(Resource("Model", Meta(f"m{number}", finalizers=finalizers)), "ann")
+        for name in ("m0", "m6"):
+            await store.delete(Ref("Model", name), "ann")
+        marked = removal._Marked(store)
+        await marked.look()
+        assert {ref.name for ref in marked.models} == {"m0", "m6"}
+        assert marked.since == str(store.version)
+        assert store.reads == {"lists": 3, "listed": 7}
+
+    virtual.run(main())
