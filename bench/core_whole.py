@@ -41,19 +41,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.core_whole", description="What a whole plane costs.")
     parser.add_argument("--models", type=int, nargs="+", default=[100, 10_000], help="sizes of the stores")
     options = parser.parse_args(arguments)
-    starts: list[Start] = []
-    changes: list[Change] = []
     with tempfile.TemporaryDirectory(prefix="mzw-") as folder:
         for models in options.models:
             plane = WholePlane(Path(folder) / str(models), models)
             plane.data_dir.mkdir()
             asyncio.run(fill(plane.data_dir, models))
             with plane.running():
-                starts.append(plane.start("first start"))
+                starts = [plane.start("first start")]
             with plane.running():
                 starts.append(plane.start("start again"))
-                changes += plane.changes()
-    show(starts, changes, options.models)
+                show_starts(starts)
+                show_changes(plane.changes())
     return 0
 
 
@@ -218,31 +216,23 @@ def _peak_mb(pid: int) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 
 
-def show(starts: Sequence[Start], changes: Sequence[Change], sizes: Sequence[int]) -> None:
-    head = (
-        "start",
-        "models",
-        "ready, CPU s",
-        "quiet, CPU s",
-        "RSS MB",
-        "peak MB",
-        "writes",
-        "get p50 ms",
-        "get p99 ms",
-    )
-    rows: list[tuple[str, ...]] = [head]
+def show_starts(starts: Sequence[Start]) -> None:
+    rows: list[tuple[str, ...]] = [
+        ("models", "start", "ready, CPU s", "quiet, CPU s", "RSS MB", "peak MB", "writes", "get p50 ms", "p99 ms")
+    ]
     for start in starts:
-        waits = start.waits_ms if len(start.waits_ms) > 1 else (0.0, 0.0)
         figures = (
-            start.ready_cpu, start.settled_cpu, start.rss_mb, start.peak_mb, start.writes, median(waits),
-            quantiles(waits, n=100)[98],
+            start.ready_cpu, start.settled_cpu, start.rss_mb, start.peak_mb, start.writes, median(start.waits_ms),
+            quantiles(start.waits_ms, n=100)[98],
         )  # fmt: skip
-        rows.append((start.what, f"{start.models:,}", *(report.number(figure) for figure in figures)))
-    print(f"\n{report.table(rows)}")
-    rows = [("change", *(f"{size:,} models, CPU ms" for size in sizes))]
-    for what in dict.fromkeys(change.what for change in changes):
-        rows.append((what, *(report.number(one.cpu_ms) for one in changes if one.what == what)))
-    print(f"\n{report.table(rows)}")
+        rows.append((f"{start.models:,}", start.what, *map(report.number, figures)))
+    print(f"\n{report.table(rows)}", flush=True)
+
+
+def show_changes(changes: Sequence[Change]) -> None:
+    rows: list[tuple[str, ...]] = [("models", "change", "CPU ms")]
+    rows += [(f"{change.models:,}", change.what, report.number(change.cpu_ms)) for change in changes]
+    print(f"\n{report.table(rows)}", flush=True)
 
 
 if __name__ == "__main__":

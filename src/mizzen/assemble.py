@@ -139,6 +139,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     from mizzen.engines.local.engine import LocalEngine
     from mizzen.kinds.findings import Context
     from mizzen.reconcile.loop import Loop
+    from mizzen.server import pages, pruning
     from mizzen.server.app import begin_stop, create_app
     from mizzen.server.collection import keep_collecting
     from mizzen.server.oidc import Oidc
@@ -183,6 +184,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
         capabilities=context.capabilities,
         oidc=Oidc(*vouching, _now) if vouching else None,
         settle=publisher.settled,
+        pages=pages.Pages.kept(root / "page-key"),
         limits=Limits(settings.max_upload_bytes, settings.max_unpacked_bytes),
         default_framework=settings.default_framework,
     )
@@ -202,6 +204,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
             TablePublisher(store, root / "table.json").run(),
             publisher.run(),
             RefusalsIntake(store.audit, root / "refusals").run(),
+            pruning.keep_pruning(store.audit, _now, days=settings.audit_days, refusals=settings.audit_refusal_rows),
             finish_cascades(store),
             keep_collecting(store, blobs, _now, grace=timedelta(hours=settings.garbage_hours)),
             hints(),
@@ -243,15 +246,21 @@ def main() -> None:
 
     settings = Settings.from_json(os.environ["MIZZEN_SETTINGS"])
     listeners: dict[str, int] = json.loads(os.environ["MIZZEN_LISTENERS"])
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
+    _set_up_log(settings.log_level)
     role = {"plane": plane, "gateway": gateway}[sys.argv[1]]
     try:
         uvloop.run(role(settings, listeners))
     except MizzenError as error:
         # The last lines of the log, which whoever waits for the start shows.
         sys.exit(f"error: {error.message}\nhint: {error.hint}" if error.hint else f"error: {error.message}")
+
+
+def _set_up_log(level: str) -> None:
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+    for name in ("httpx2", "httpcore2"):  # they tell of every URL, also of one with a signature in it
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _vouching(settings: Settings) -> tuple[Trust, IssuerKeys] | None:

@@ -43,6 +43,10 @@ class Invalid(MizzenError):
 
     reason = "Invalid"
 
+    def __str__(self) -> str:
+        """With every fault: who prints only this must learn what to mend."""
+        return "\n".join((self.message, *(str(fault) for fault in self.faults if fault.message not in self.message)))
+
     @classmethod
     def of(cls, what: str, faults: tuple[Fault, ...]) -> Invalid:
         return cls(f"{what} is invalid: " + "; ".join(map(str, faults)), faults=faults)

@@ -36,7 +36,7 @@ class Settings:
         False, "Allow another host than loopback, though tokens then travel unencrypted. Nobody gets in without one."
     )
     anonymous: bool = _setting(
-        True, "On loopback, let those without a token read and predict; not see logs, secrets or the audit."
+        True, "On loopback, let those without a token read and predict; not see logs, rights, secrets or the audit."
     )
     port: int = _setting(8470, "Port of the control API; 0 picks a free one and keeps it.")
     inference_port: int = _setting(8471, "Port of the inference API; 0 picks a free one and keeps it.")
@@ -64,6 +64,8 @@ class Settings:
     garbage_hours: float = _setting(
         24.0, "Hours that files without a version, and uploads nobody goes on with, are kept."
     )
+    audit_days: int = _setting(0, "Days that the audit keeps what was allowed; 0: for ever.")
+    audit_refusal_rows: int = _setting(1_000_000, "Refusals that the audit keeps; beyond it the oldest are dropped.")
 
     @property
     def root(self) -> Path:
@@ -148,9 +150,11 @@ class Settings:
             faults.append(Fault("log_level", f"{self.log_level!r} is none of debug, info, warning, error"))
         above_0 = (
             "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "max_body_bytes",
-            "max_upload_bytes", "max_unpacked_bytes", "garbage_hours",
+            "max_upload_bytes", "max_unpacked_bytes", "garbage_hours", "audit_refusal_rows",
         )  # fmt: skip
         faults += [Fault(name, "must be above 0") for name in above_0 if getattr(self, name) <= 0]
+        if not 0 <= self.audit_days <= 36_500:
+            faults.append(Fault("audit_days", "must be 0 to 36500"))
         return faults
 
 

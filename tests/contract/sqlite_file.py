@@ -33,7 +33,7 @@ def inspect_indexes(connection: sqlite3.Connection) -> None:
         assert one.meta.resource_version == str(rv)
         wanted["owners"] |= {(owner.uid, kind, namespace, name) for owner in one.meta.owners}
         wanted["labels"] |= {(kind, key, value, namespace, name) for key, value in one.meta.labels.items()}
-        for field in catalog.BY_NAME[kind].indexed:
+        for field in (*catalog.BY_NAME[kind].indexed, *catalog.BY_NAME[kind].derived):
             value = catalog.field(one, field)
             if value is not None:
                 wanted["fields"].add((kind, field, value, namespace, name))

@@ -14,10 +14,14 @@ from typing import Protocol, cast
 import pytest
 
 from mizzen.kinds.meta import Meta, Resource
-from mizzen.stores.records import AuditLog, Identities, Secrets
+from mizzen.stores.records import AuditLog, AuditPruning, Identities, Secrets
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Event, Store
 from tests.contract import sqlite_file
+
+
+class Audit(AuditLog, AuditPruning, Protocol):
+    pass
 
 
 class Home(Store, Protocol):
@@ -28,7 +32,7 @@ class Home(Store, Protocol):
     @property
     def secrets(self) -> Secrets: ...
     @property
-    def audit(self) -> AuditLog: ...
+    def audit(self) -> Audit: ...
 
 
 class Opener(Protocol):

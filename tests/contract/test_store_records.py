@@ -175,6 +175,37 @@ async def test_entries_are_numbered_and_read_newest_first(store: Home) -> None:
             await store.audit.entries(AuditQuery(), limit=limit, before=before)
 
 
+@on_every_store
+async def test_old_entries_go_and_numbers_are_never_given_again(store: Home) -> None:
+    await store.audit.record_all(
+        entry(name=f"{i}", minute=i, allowed=i % 2 == 0, actor=f"actor-{i}") for i in range(2000)
+    )
+
+    async def kept() -> list[int]:
+        found = await store.audit.entries(AuditQuery(), limit=3000)
+        return sorted(int(one.name) for one in found)
+
+    assert await store.audit.prune(allowed_before=None, refusals=1000) == 0
+    assert await store.audit.prune(allowed_before=None, refusals=3) == 997
+    assert await kept() == [*range(0, 1994, 2), *range(1994, 2000)]
+    assert await store.audit.prune(allowed_before=NOON + timedelta(minutes=1990), refusals=3) == 995
+    assert await kept() == [1990, 1992, *range(1994, 2000)]
+    assert await store.audit.prune(allowed_before=NOON + timedelta(days=9), refusals=3) == 5
+    assert await store.audit.prune(allowed_before=NOON + timedelta(days=9), refusals=0) == 2
+    assert await kept() == [1999]  # the last one tells the next number
+    await store.audit.record(entry(name="2000"))
+    [one] = await store.audit.entries(AuditQuery(name="2000"), limit=1)
+    assert one.number == 2001
+
+
+@on_every_store
+async def test_many_refusals_of_one_moment_can_be_pruned(store: Home) -> None:
+    await store.audit.record_all([entry(allowed=False)] * 1200 + [entry()] * 1200)
+    assert await store.audit.prune(allowed_before=NOON + timedelta(minutes=1), refusals=10) == 1190 + 1199
+    found = await store.audit.entries(AuditQuery(), limit=100)
+    assert [one.allowed for one in found] == [True, *[False] * 10]
+
+
 ENTRIES = [
     AuditEntry(
         NOON + timedelta(minutes=(i * 7) % 11), f"actor-{i % 3}", "write", ("Model", "Node")[i % 2], f"ns-{i % 2}",

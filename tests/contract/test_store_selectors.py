@@ -114,6 +114,26 @@ async def names(store: Store, where: Where, kind: str = "Model") -> list[str]:
 
 
 @on_every_store
+async def test_second_names_are_found_by_the_model_they_name(store: Store) -> None:
+    texts = {
+        "a": "rose",
+        "b": "rose:1",
+        "c": "rose:v01",
+        "d": "rose:beta",
+        "e": "lily",
+        "f": "rose@prod",
+        "g": "rosemary",
+    }
+    for name, text in texts.items():
+        await store.create(model(name, aliasOf=text), "ann")
+    await store.create(model("h", aliasOf=7), "ann")
+    of_rose = Where(fields={catalog.ALIASED_MODEL: "rose"})
+    assert await names(store, of_rose) == ["a", "b", "c", "d"]
+    await store.update(model("b", aliasOf="lily:1"), "ann")
+    assert await names(store, of_rose) == ["a", "c", "d"]
+
+
+@on_every_store
 async def test_what_is_found_follows_every_change(store: Store) -> None:
     team, alias = Where(labels=parse("team=red")), Where(fields={"spec.aliasOf": "rose"})
     made = await store.create(with_meta(model("iris", aliasOf="rose"), labels={"team": "red"}), "ann")

@@ -89,6 +89,19 @@ def test_broken_model_is_explained_and_leaves_nothing_half_done(
     assert httpx2.get(f"{plane.inference_url}/v2/models/broken/ready").status_code in (404, 503)
 
 
+def test_nothing_of_a_healthy_plane_is_refused(plane: planes.TestPlane, tmp_path: Path) -> None:
+    (tmp_path / "sound.py").write_text("def one(inputs):\n    return [1]\n")
+    plane.cli("deploy", "sound:one", "--name", "sound", cwd=tmp_path)
+    for kind in ("models", "modelversions", "inferencemodels", "workloads"):
+        items = json.loads(plane.cli("get", kind, "-o", "json").stdout)["items"]
+        mine = [item for item in items if item["metadata"]["name"].startswith("sound")]
+        for item in mine:
+            accepted = [one for one in item["status"]["conditions"] if one["type"] == "Accepted"]
+            assert [one["status"] for one in accepted] == ["True"], item
+            assert item["status"]["observedGeneration"] == item["metadata"]["generation"]
+        assert mine, kind
+
+
 def test_what_does_not_exist_is_said_clearly(plane: planes.TestPlane, tmp_path: Path) -> None:
     for words, says in (
         (("deploy", "nowhere.joblib", "--name", "x"), "nowhere.joblib"),

@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from mizzen.kinds.catalog import KINDS, Column, Kind
+from mizzen.kinds.called import Column
+from mizzen.kinds.catalog import KINDS, Kind
 from mizzen.kinds.meta import API_VERSION
 from mizzen.kinds.schema import schema_of
 

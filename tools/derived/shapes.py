@@ -178,7 +178,7 @@ SHAPES: dict[str, Schema] = {
         "The one time that the token is shown.", id=text(), token=text(), user=text(), expires=maybe(text())
     ),
     "Token": shape("All about a token but the token.", **_TOKEN),
-    "SecretValues": needs(shape("", data={**WORDS, "description": "All values, by key."}), "data"),
+    "SecretValues": needs(shape("", data={**WORDS, "description": "Values, by key."}), "data"),
     "Secret": shape(
         "All about a secret but its values.",
         name=text(), namespace=text(), keys=many(text()), updated=text(), updatedBy=text(),

@@ -2,12 +2,13 @@
 
 What nothing allows is refused. `write` includes `read`; `admin` includes all and may grant; `predict` includes nothing.
 Whoever has no binding has exactly the rights of a stranger: on a plane that only this machine can reach, and unless its
-settings say otherwise, to read and to predict; never what processes printed, nor secrets, users and the audit.
+settings say otherwise, to read and to predict; never what processes printed, which processes there are and who may do
+what, nor secrets, users and the audit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,9 +21,15 @@ INCLUDED: dict[Verb, frozenset[Verb]] = {
     "admin": frozenset(VERBS),
 }
 
-CLOSED_KINDS = frozenset({"User", "Secret", "AuditEntry"})
+CLOSED_KINDS = frozenset({"User", "Secret", "AuditEntry", "RoleBinding", "Workload"})
 CLOSED_SUBRESOURCES = frozenset({"logs", "monitor"})
 """What strangers never see, however open the plane is: monitoring tools and what processes print say too much."""
+
+TELLING_KINDS = frozenset({"Revision"})
+"""Kinds whose objects tell of objects of any kind, also of a closed one."""
+
+LONGEST_NAME, LONGEST_NAMESPACE = 200, 100
+"""Characters that words about a target repeat: anybody may ask for a name of any length."""
 
 NEEDS_TOKEN = "needs a token: set MIZZEN_TOKEN or use the data dir's admin-token"  # noqa: S105 - no secret, a sentence
 
@@ -55,10 +62,12 @@ class Target:
     """The one alias through which it is asked for."""
     called: frozenset[str] = frozenset()
     """Names it is called by beside `models`: good for reading and predicting, not for changing what is another's."""
+    tells_of: str = ""
+    """For a telling kind: the kind of the object it tells of."""
 
     def __str__(self) -> str:
-        words = (self.kind, self.name, self.subresource)
-        where = f" in namespace {self.namespace}" if self.namespace else ""
+        words = (self.kind, self.name[:LONGEST_NAME], self.subresource)
+        where = f" in namespace {self.namespace[:LONGEST_NAMESPACE]}" if self.namespace else ""
         return "/".join(word for word in words if word) + where
 
 
@@ -88,6 +97,8 @@ class Reach:
     """How much of all objects of a kind an actor may reach: all, those of some namespaces and models, or none."""
 
     everything: bool
+    strangers: bool
+    """All that strangers may see; there is more when it is a telling kind."""
     namespaces: frozenset[str]
     """Whole ones."""
     models: frozenset[tuple[str, str]]
@@ -97,19 +108,30 @@ class Reach:
 
     @property
     def something(self) -> bool:
-        return self.everything or bool(self.namespaces or self.models)
+        return self.everything or self.strangers or bool(self.namespaces or self.models)
 
     def covers(self, target: Target) -> bool:
         """Whether this one is within. `target` is of the kind, and in the namespace, that was asked for."""
         return (
             self.everything
+            or (self.strangers and _open(self.verb, target))
             or target.namespace in self.namespaces
             or any((target.namespace, name) in self.models for name in _names(self.verb, target))
         )
 
 
-def allowed(actor: Actor, verb: Verb, target: Target, bindings: Iterable[Binding], *, anonymous: bool) -> Verdict:
-    """`anonymous`: strangers may read and predict here."""
+def allowed(
+    actor: Actor,
+    verb: Verb,
+    target: Target,
+    bindings: Iterable[Binding],
+    *,
+    anonymous: bool,
+    named: Target | None = None,
+) -> Verdict:
+    """`anonymous`: strangers may read and predict here. `named`: the target as far as the caller has named it, when the
+    rest was looked up: who may not even read it learns nothing else from a refusal, nor whether it is there.
+    """
     if actor.admin:
         return Verdict(True, f"{actor.name} is an admin")
     if anonymous and _open(verb, target):
@@ -123,6 +145,8 @@ def allowed(actor: Actor, verb: Verb, target: Target, bindings: Iterable[Binding
     if own and verb == "read" and target.kind == "Plane":
         # What a client asks before anything else: the version, which kinds there are.
         return Verdict(True, f"{actor.name} has rights here")
+    if named is not None and not _readable(actor, target, own, anonymous=anonymous):
+        target = named
     return Verdict(False, _refusal(actor, verb, target, own))
 
 
@@ -137,9 +161,10 @@ def reach(
     subresource: str = "",
 ) -> Reach:
     """For lists and watches of a kind, in one namespace or (empty) in all: what of it `allowed` would allow."""
-    whole = allowed(actor, verb, Target(namespace, kind, "", subresource), (), anonymous=anonymous)
-    if whole.allowed:
-        return Reach(True, frozenset(), frozenset(), verb, whole.reason)
+    target = Target(namespace, kind, "", subresource)
+    whole = allowed(actor, verb, target, (), anonymous=anonymous)
+    if whole.allowed and (actor.admin or kind not in TELLING_KINDS):
+        return Reach(actor.admin, not actor.admin, frozenset(), frozenset(), verb, whole.reason)
     giving = [
         binding
         for binding in bindings
@@ -149,11 +174,12 @@ def reach(
         and not binding.alias  # lets nobody see more than what is asked for through that alias
     ]
     reason = whole.reason
-    if giving:
+    if giving and not whole.allowed:
         first = giving[0]
         reason = f"RoleBinding {first.namespace}/{first.name} lets {actor.name} {verb} some of it"
     return Reach(
         False,
+        whole.allowed,
         frozenset(binding.namespace for binding in giving if not binding.model),
         frozenset((binding.namespace, binding.model) for binding in giving if binding.model),
         verb,
@@ -186,8 +212,12 @@ def _names(verb: Verb, target: Target) -> frozenset[str]:
 
 
 def _open(verb: Verb, target: Target) -> bool:
-    closed = target.kind in CLOSED_KINDS or target.subresource in CLOSED_SUBRESOURCES
+    closed = {target.kind, target.tells_of} & CLOSED_KINDS or target.subresource in CLOSED_SUBRESOURCES
     return verb in ("read", "predict") and not closed
+
+
+def _readable(actor: Actor, target: Target, own: Sequence[Binding], *, anonymous: bool) -> bool:
+    return (anonymous and _open("read", target)) or any(grants(binding, actor, "read", target) for binding in own)
 
 
 def _themselves(actor: Actor, verb: Verb, target: Target) -> bool:

@@ -7,10 +7,15 @@ twice.
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
-LONGEST = 512
-"""Characters of a name, path or reason that are kept."""
+from mizzen.access.policy import ANONYMOUS, NEEDS_TOKEN
+
+LONGEST = 200
+"""Characters of a name or path that are kept."""
+LONGEST_REASON = 512
 SUFFIX = ".jsonl"
 
 
@@ -31,12 +36,29 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 1
 
     def like(self) -> tuple[object, ...]:
-        """Equal for refusals that may be counted as one: all but the time and the path, which a flood may vary."""
+        """Equal for refusals that may be counted as one: what a flood may vary at will is left out. That is the time
+        and the path, and for strangers also all that they name."""
+        if self.actor == ANONYMOUS.name:
+            return self.actor, self.verb, self.kind, sort_of(self.reason), self.code
         return self.actor, self.verb, self.kind, self.namespace, self.name, self.reason, self.code
+
+    def counted(self) -> Refusal:
+        """As it stands for others like it."""
+        if self.actor != ANONYMOUS.name:
+            return self
+        return msgspec.structs.replace(self, namespace="", name="", method="", path="", reason=sort_of(self.reason))
 
 
 _decode = msgspec.json.Decoder(Refusal).decode
 _encode = msgspec.json.Encoder().encode
+
+
+def sort_of(reason: str) -> str:
+    """Why a stranger was refused, without what they named or sent: there are few of these."""
+    return NEEDS_TOKEN if NEEDS_TOKEN in reason else _SPECIAL.split(reason, 1)[0]
+
+
+_SPECIAL = re.compile("[';]")
 
 
 def line(refusal: Refusal) -> bytes:

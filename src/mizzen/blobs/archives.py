@@ -126,6 +126,7 @@ def _unpack_zip(file: BinaryIO, intake: Intake) -> None:
     try:
         with zipfile.ZipFile(cast("IO[bytes]", _Bounded(file))) as archive:
             members = archive.infolist()
+            intake.announce(member.orig_filename for member in members)
             _refuse_overlaps(members, archive.start_dir)
             for member in members:
                 name = member.orig_filename

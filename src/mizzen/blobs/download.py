@@ -13,6 +13,7 @@ import httpx2
 from mizzen.blobs import addresses
 from mizzen.blobs.content import CHUNK
 from mizzen.blobs.spool import Spool
+from mizzen.blobs.wanted import in_thread
 from mizzen.errors import Fault, Invalid
 
 MOST_REDIRECTS: Final = 5
@@ -62,9 +63,14 @@ def checked(url: str) -> httpx2.URL:
 
 
 def shown(url: str) -> str:
-    """A URL without the credentials in it, which nobody else is to see."""
+    """A URL without the credentials in it, which nobody else is to see. In a query, any value may be one."""
     try:
-        return str(httpx2.URL(url).copy_with(username=None, password=None, fragment=None))
+        parsed = httpx2.URL(url).copy_with(username=None, password=None, fragment=None)
+        if not parsed.query:
+            return str(parsed)
+        names = (part.partition(b"=") for part in parsed.query.split(b"&"))
+        masked = b"&".join(b"%s=***" % name if equals else b"***" for name, equals, _ in names)
+        return str(parsed.copy_with(query=masked))
     except (httpx2.InvalidURL, ValueError, TypeError):
         return "the URL"
 
@@ -125,7 +131,7 @@ async def _written(response: httpx2.Response, spool: Spool) -> None:
         async for chunk in response.aiter_raw():
             gathered += chunk
             if len(gathered) >= CHUNK:
-                await asyncio.to_thread(spool.write, bytes(gathered))
+                await in_thread(lambda _, data: spool.write(data), bytes(gathered))
                 gathered.clear()
     finally:
         spool.write(bytes(gathered))

@@ -13,11 +13,13 @@ it alone and looks at the time again: so what was just put or held is never what
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import io
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +33,7 @@ from mizzen.blobs import content, folders
 from mizzen.blobs.content import Readable
 from mizzen.blobs.folders import HasContent
 from mizzen.blobs.spool import Spool, disk_faults
+from mizzen.blobs.wanted import Wanted
 from mizzen.errors import Conflict, Fault, Invalid, NotFound, Unavailable
 
 
@@ -69,12 +72,7 @@ class FileBlobs:
 
         NotFound; Conflict when somebody writes to the file meanwhile; Unavailable for a full disk.
         """
-        with _open_regular(source) as file:
-            before = _look(file)
-            blob = self.put(file)
-            if _look(file) != before:
-                raise Conflict(f"{source} changed while it was read", hint="try again when nobody writes to it")
-        return blob
+        return _put_file(source, self.put)
 
     def put_bytes(self, data: bytes) -> Blob:
         """As `put_file`."""
@@ -86,18 +84,46 @@ class FileBlobs:
             spool.fill(source)
             return self.keep(spool.path, Blob(spool.digest, spool.size))
 
+    @contextmanager
+    def batch(self, stop: threading.Event | None = None) -> Iterator[Callable[[Readable], Blob]]:
+        """`put` for many files: durable when the batch ends, and equal content is stored once.
+
+        Unavailable from when `stop` is set on.
+        """
+        seen: set[str] = set()
+        folders_: set[Path] = set()
+
+        def put(source: Readable) -> Blob:
+            source = source if stop is None else Wanted(source, stop)
+            start = source.read(content.CHUNK) or b""
+            more = source.read(content.CHUNK) or b"" if start else b""
+            # Many small files are often equal: that is found out without a file of their own.
+            if not more and (digest := content.named(hashlib.sha256(start).hexdigest())) in seen:
+                return Blob(digest, len(start))
+            with self.spool() as spool:
+                spool.write(start)
+                spool.write(more)
+                spool.fill(source)
+                blob = Blob(spool.digest, spool.size)
+                if blob.digest not in seen:
+                    folders_.add(self._kept(spool.path, blob))
+                    seen.add(blob.digest)
+                return blob
+
+        yield put
+        with disk_faults():
+            for folder in folders_:
+                _sync(folder)
+
     def spool(self, most: int | None = None) -> Spool:
         """A file to write to first, for who must see all of it before it may be kept."""
         return Spool(self.root / "incoming", most)
 
     def keep(self, file: Path, blob: Blob) -> Blob:
         """Move a file from below `root` to its place, durably. The caller knows that this is its digest."""
+        folder = self._kept(file, blob)
         with disk_faults():
-            os.chmod(file, 0o444)
-            os.utime(file)
-            with file.open("rb", buffering=0) as written:
-                os.fsync(written.fileno())
-            self._publish(file, blob)
+            _sync(folder)
         return blob
 
     def path(self, digest: str) -> Path:
@@ -142,12 +168,16 @@ class FileBlobs:
                 return False
         return True
 
-    def collect(self, source: Path) -> tuple[Entry, ...]:
-        """Store a file, or every file of a folder, ordered by path. Invalid, with all faults, before storing any."""
+    def collect(self, source: Path, stop: threading.Event | None = None) -> tuple[Entry, ...]:
+        """Store a file, or every file of a folder, ordered by path. Invalid, with all faults, before storing any.
+
+        `stop`: as for `batch`.
+        """
         entries = []
-        for path, file in folders.files_of(source):
-            blob = self.put_file(file)
-            entries.append(Entry(path, blob.digest, blob.size))
+        with self.batch(stop) as put:
+            for path, file in folders.files_of(source):
+                blob = _put_file(file, put)
+                entries.append(Entry(path, blob.digest, blob.size))
         return tuple(entries)
 
     def lay_out(self, entries: Iterable[HasContent], target: Path) -> None:
@@ -170,6 +200,17 @@ class FileBlobs:
             else:
                 left.unlink(missing_ok=True)
 
+    def _kept(self, file: Path, blob: Blob) -> Path:
+        """Move a file to its place. The folder that has to be synced before anybody relies on it."""
+        with disk_faults():
+            os.chmod(file, 0o444)
+            os.utime(file)
+            with file.open("rb", buffering=0) as written:
+                os.fsync(written.fileno())
+            self._publish(file, blob)
+        # Also when it was there: whoever renamed it may not have got this far yet.
+        return self._place(blob.digest).parent
+
     def _publish(self, file: Path, blob: Blob) -> None:
         place, key = self._place(blob.digest), self._key(blob.digest)
         new = file.relative_to(self.root).as_posix()
@@ -182,8 +223,6 @@ class FileBlobs:
                     # Somebody was faster; else it is damage from outside, which putting the content again repairs.
                     if not _touched(place, blob):
                         obstore.rename(self._store(), new, key, overwrite=True)
-            # Also when it was there: whoever renamed it may not have got this far yet.
-            _sync(place.parent)
 
     @contextmanager
     def _turn(self, how: int) -> Iterator[None]:
@@ -207,6 +246,15 @@ class FileBlobs:
     def _key(self, digest: str) -> str:
         hex_ = content.hex_of(digest)
         return f"sha256/{hex_[:2]}/{hex_}"
+
+
+def _put_file(source: Path, put: Callable[[Readable], Blob]) -> Blob:
+    with _open_regular(source) as file:
+        before = _look(file)
+        blob = put(file)
+        if _look(file) != before:
+            raise Conflict(f"{source} changed while it was read", hint="try again when nobody writes to it")
+    return blob
 
 
 def _touched(place: Path, blob: Blob) -> bool:

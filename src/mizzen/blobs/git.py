@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,9 +194,15 @@ async def _settings(program: str, repo: Repository, *, private: bool, admin: boo
         port = parts.port or (443 if repo.scheme == "https" else 80)
         host = parts.hostname or ""
         found = await addresses.resolved(host, port, private=False, field="git.repo")
-        await _demand_pinning(program)
-        settings["http.curloptResolve"] = f"{host}:{port}:{','.join(found)}"
+        if not addresses.is_address(host):
+            await _demand_pinning(program)
+            settings["http.curloptResolve"] = _pinned(host, port, found)
     return settings
+
+
+def _pinned(host: str, port: int, found: Iterable[str]) -> str:
+    """In the words of curl: this name has these addresses, and no others."""
+    return f"{host}:{port}:{','.join(f'[{address}]' if ':' in address else address for address in found)}"
 
 
 async def _demand_pinning(program: str) -> None:

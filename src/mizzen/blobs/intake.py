@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 
 from mizzen.blobs.content import Readable
@@ -40,6 +40,12 @@ class Intake:
         self._faults: list[Fault] = []
         self._seen = 0
 
+    def announce(self, names: Iterable[str]) -> None:
+        """Invalid when there are too many, before any of them comes. For who knows all names beforehand."""
+        files = sum(not name.endswith("/") and not skipped(_stripped(name)) for name in names)
+        if files > self._limits.files:
+            raise self._too_many()
+
     def file(self, name: str, source: Readable) -> Blob | None:
         """Store it. None when it was not: it is left out, or something is wrong."""
         path = self._new(name)
@@ -47,7 +53,7 @@ class Intake:
             return None
         self._files[path] = None
         if len(self._files) + len(self._links) > self._limits.files:
-            raise Invalid.of("the version", (Fault("", f"more than {self._limits.files:,} files"),))
+            raise self._too_many()
         if self._faults:
             return None
         self._files[path] = blob = self._put(Metered(source, self._meter, path))
@@ -140,6 +146,9 @@ class Intake:
             other = written.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
             if other != path:
                 self._refuse(path, f"differs from '{_shown(other)}' only by case or accents; not every disk keeps both")
+
+    def _too_many(self) -> Invalid:
+        return Invalid.of("the version", (Fault("", f"more than {self._limits.files:,} files"),))
 
     def _refuse(self, name: str, why: str) -> None:
         self._faults.append(Fault(_shown(name), why))

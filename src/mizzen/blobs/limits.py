@@ -18,6 +18,10 @@ class Limits:
     unpacked_bytes: int = 32 << 30
     """Of all files of a version together."""
     files: int = 10_000
+    partial_bytes: int = 64 << 30
+    """Of all files together of which one person has sent a part."""
+    partials: int = 1000
+    """Files of which one person has sent a part."""
     ratio: int = 200
     """Beyond `FREE`, an archive that unpacks to more than so many times its size is taken for a bomb."""
 

@@ -12,22 +12,26 @@ import fcntl
 import hashlib
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from mizzen.blobs import content
 from mizzen.blobs.files import Blob, FileBlobs
+from mizzen.blobs.limits import Limits
 from mizzen.blobs.spool import disk_faults
 from mizzen.errors import Conflict, Fault, Invalid, TooLarge, Unavailable
 
+_AT_ONCE = 64 << 20
+"""Bytes that are written before it is asked again whether there is room."""
+_FINISH = "finish some of the files that were begun; those that nobody goes on with are forgotten after a while"
+
 
 class Uploads:
-    def __init__(self, blobs: FileBlobs, most: int) -> None:
-        """`most`: bytes of one file."""
+    def __init__(self, blobs: FileBlobs, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
         self._blobs = blobs
-        self._most = most
+        self._limits = limits
 
     def has_sent(self, owner: str, digest: str) -> bool:
         """Has this owner sent it whole, not too long ago?"""
@@ -42,12 +46,18 @@ class Uploads:
 
     @contextmanager
     def piece(self, owner: str, digest: str, start: int, total: int) -> Iterator[Piece]:
-        """To write from `start` on. Conflict when bytes before it are missing, or somebody else writes just now."""
-        if total > self._most:
+        """To write from `start` on. Conflict when bytes before it are missing, or somebody else writes just now.
+
+        TooLarge also when this owner has sent too much, or parts of too many files, and finished none of them.
+        """
+        most = self._limits.upload_bytes
+        if total > most:
             raise TooLarge(
-                f"the file has {total:,} bytes; {self._most:,} are taken", hint="raise the setting max_upload_bytes"
+                f"the file has {total:,} bytes; {most:,} are taken", hint="raise the setting max_upload_bytes"
             )
         path = self._part(owner, digest)
+        if not path.exists():
+            self._refuse_more(path)
         with disk_faults():
             path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -64,7 +74,7 @@ class Uploads:
             file.truncate(start)
             file.seek(start)
             try:
-                yield Piece(file, total)
+                yield Piece(file, total, lambda: self._room(path))
             except Unavailable:  # a full disk: give back what it holds
                 path.unlink(missing_ok=True)
                 raise
@@ -102,6 +112,14 @@ class Uploads:
                     gone += 1
         return gone
 
+    def _refuse_more(self, path: Path) -> None:
+        if len(_sizes(path.parent)) >= self._limits.partials:
+            raise TooLarge(f"parts of {self._limits.partials:,} files have come, and no more is taken", hint=_FINISH)
+
+    def _room(self, path: Path) -> int:
+        """Bytes that this file may have, beside all others of which a part is there."""
+        return self._limits.partial_bytes - sum(size for part, size in _sizes(path.parent).items() if part != path)
+
     def _part(self, owner: str, digest: str) -> Path:
         return self._mark(owner, digest).with_suffix(".part")
 
@@ -112,17 +130,35 @@ class Uploads:
 
 
 class Piece:
-    def __init__(self, file: io.FileIO, total: int) -> None:
+    def __init__(self, file: io.FileIO, total: int, room: Callable[[], int]) -> None:
+        """`room`: the bytes this file may have now. Others are sent at the same time: it is asked again and again."""
         self._file = file
         self._left = total - file.tell()
+        self._room = room
+        self._free = 0
 
     def write(self, data: bytes) -> None:
-        """TooLarge beyond the size that was announced."""
+        """TooLarge beyond the size that was announced, or beyond what one person may leave unfinished."""
         self._left -= len(data)
         if self._left < 0:
             raise TooLarge("more bytes came than the file was said to have")
+        if len(data) > self._free:
+            room = self._room() - self._file.tell()
+            if len(data) > room:
+                raise TooLarge("too many bytes of unfinished files have come", hint=_FINISH)
+            self._free = max(len(data), min(room, _AT_ONCE))
+        self._free -= len(data)
         with disk_faults():
             content.write_all(self._file, data)
+
+
+def _sizes(folder: Path) -> dict[Path, int]:
+    """All that have come in part from one owner."""
+    found = {}
+    for path in folder.glob("*.part"):
+        with suppress(FileNotFoundError):  # just finished
+            found[path] = path.stat().st_size
+    return found
 
 
 def _is(path: Path, file: int) -> bool:

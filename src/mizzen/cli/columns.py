@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from mizzen.cli import output
 
 if TYPE_CHECKING:
-    from mizzen.kinds.catalog import Kind
+    from mizzen.kinds.called import Called
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    kind: Kind
+    kind: Called
     everywhere: bool = False
     """Of every namespace, so it is told."""
     wide: bool = False

@@ -157,7 +157,14 @@ def predict(
       mizzen predict iris --data @request.json -o json
     """
     inputs = _read(text)
-    answer = call(data_dir, lambda plane: plane.infer(name, inputs, outputs=outputs or None), namespace)
+
+    async def work(plane: AsyncPlane) -> dict[str, Any]:
+        try:
+            return await plane.infer(name, inputs, outputs=outputs or None)
+        except errors.NotFound as error:
+            raise errors.NotFound(error.message, hint=error.hint or await _unserved(plane, name)) from error
+
+    answer = call(data_dir, work, namespace)
     if form is not Format.TABLE:
         output.data(answer, form)
         return
@@ -220,6 +227,18 @@ def _read(text: str) -> Any:
         raise errors.BadRequest(
             f"--data is no JSON: {error}", hint="for example --data '[[5.1,3.5,1.4,0.2]]'"
         ) from error
+
+
+async def _unserved(plane: AsyncPlane, name: str) -> str:
+    """What to do about a name that nothing answers to."""
+    try:
+        known = [str(item["version"]) for item in await plane.list_versions(name)]
+    except errors.MizzenError:
+        return "'mizzen get models' lists models, 'mizzen get inferencemodels' what is served"
+    if not known:
+        return f"it is a model without versions: 'mizzen deploy PATH --name {name}'"
+    newest = f"{name} {known[-1]}"
+    return f"it is registered but not served: 'mizzen serve {newest}', then 'mizzen promote {newest}'"
 
 
 def _nested(flat: list[Any], shape: list[int]) -> list[Any]:

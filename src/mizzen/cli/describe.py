@@ -9,7 +9,7 @@ from mizzen import errors
 from mizzen.cli import output, words
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
-from mizzen.cli.words import KindArgument, NameArgument
+from mizzen.cli.words import DescribedArgument, NameArgument
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
@@ -19,7 +19,7 @@ _OWN: Final = frozenset({"conditions", "observedGeneration"})
 
 
 def describe(
-    kind: KindArgument,
+    kind: DescribedArgument,
     name: NameArgument = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
@@ -29,10 +29,11 @@ def describe(
 
     \b
     Example:
+      mizzen describe iris
       mizzen describe inferencemodel iris-1
-      mizzen describe model/iris
+      mizzen describe mlgraph/experiment
     """
-    found, named = words.one_object(kind, name)
+    found, named = words.some_object(kind, name)
 
     async def work(plane: AsyncPlane) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         resource = await plane.get(found.plural, named)

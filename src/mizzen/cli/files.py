@@ -44,6 +44,8 @@ def apply(
 ) -> None:
     """Create or update the objects in files. All are checked first: one fault, and nothing is sent.
 
+    They are sent, and shown, kind by kind: models, versions, servers, then what calls them.
+
     \b
     Example:
       mizzen apply -f model.yaml
@@ -56,8 +58,8 @@ def apply(
     done: list[Applied] = []
 
     async def work(plane: AsyncPlane) -> None:
-        for document in applying.good(plane, documents, namespace):
-            applied = await applying.apply_one(plane, document, dry_run=dry_run, namespace=namespace)
+        good = applying.good(plane, documents, namespace)
+        async for applied in applying.apply_each(plane, good, dry_run=dry_run, namespace=namespace):
             done.append(applied)
             if form is Format.TABLE:
                 output.say(f"{applied}{' (dry run)' if dry_run else ''}")
@@ -184,7 +186,7 @@ def _sizes(file: FileChange) -> str:
 
 
 def _lines(one: Checked) -> Iterator[str]:
-    at = f"{one.document.source}: {one.document}"
+    at = one.document.place
     for fault in one.faults:
         yield f"{at}: {fault}"
     for warning in one.warnings:

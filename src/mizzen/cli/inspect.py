@@ -16,7 +16,7 @@ from mizzen.cli.session import DataDir, Namespace, Output, call
 from mizzen.cli.words import KindArgument, NameArgument
 
 if TYPE_CHECKING:
-    from mizzen.kinds.catalog import Kind
+    from mizzen.kinds.called import Called
     from mizzen.sdk.client import AsyncPlane
 
 _PROCESS = re.compile(r"plane|supervisor|gateway(-\d+)?")
@@ -130,7 +130,7 @@ def logs(
     call(data_dir, work, namespace)
 
 
-async def _watch(plane: AsyncPlane, kind: Kind, name: str | None, selector: str | None, form: Listed) -> None:
+async def _watch(plane: AsyncPlane, kind: Called, name: str | None, selector: str | None, form: Listed) -> None:
     """A line, or a document, for each object there is and for each change."""
     columns = Columns(kind, everywhere=plane.namespace == "*", wide=form is Listed.WIDE)
     widths = [len(title) for title in columns.titles]

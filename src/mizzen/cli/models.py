@@ -7,16 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mizzen import errors
 from mizzen.cli import output, words
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
 from mizzen.cli.words import Labels, ModelArgument, VersionArgument
 
 if TYPE_CHECKING:
-    pass
+    from mizzen.sdk.client import AsyncPlane
 
-model = typer.Typer(name="model", help="Models: create, list, describe, delete.", no_args_is_help=True)
-alias = typer.Typer(name="alias", help="Names for versions of a model: set, delete.", no_args_is_help=True)
+model = typer.Typer(
+    name="model",
+    help="Models: create, list, describe, delete.\n\n\b\nExample:\n  mizzen model create iris\n  mizzen model list",
+    no_args_is_help=True,
+)
+alias = typer.Typer(
+    name="alias",
+    help="Names for versions of a model: set, list, delete.\n\n\b\nExample:\n  mizzen alias set iris prod 2",
+    no_args_is_help=True,
+)
 
 
 @model.command("create")
@@ -36,7 +45,11 @@ def create_model(
       mizzen model create iris --framework sklearn --label team=vision
     """
     given = words.pairs(labels or [], "--label")
-    made = call(data_dir, lambda plane: plane.create_model(name, framework=framework, labels=given), namespace)
+    try:
+        made = call(data_dir, lambda plane: plane.create_model(name, framework=framework, labels=given), namespace)
+    except errors.AlreadyExists as error:
+        hint = error.hint or f"'mizzen version add {name} PATH' adds a version to it"
+        raise errors.AlreadyExists(error.message, hint=hint) from error
     output.outcome(made, form, f"model {name} created")
 
 
@@ -133,10 +146,40 @@ def set_alias(
     Example:
       mizzen alias set iris prod 2
     """
-    call(data_dir, lambda plane: plane.alias(model_name, name, number), namespace)
+
+    async def work(plane: AsyncPlane) -> None:
+        try:
+            await plane.alias(model_name, name, number)
+        except errors.Invalid as error:
+            if "has no version" not in error.message or error.hint:
+                raise
+            from mizzen.cli import missing
+
+            hint = await missing.versions(plane, model_name)
+            raise errors.Invalid(error.message, hint=hint, faults=error.faults) from error
+
+    call(data_dir, work, namespace)
     output.outcome(
         {"model": model_name, "alias": name, "version": number}, form, f"{model_name}@{name} is version {number}"
     )
+
+
+@alias.command("list")
+def list_aliases(
+    model_name: ModelArgument,
+    namespace: Namespace = None,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """List the aliases of a model, and the version each stands for.
+
+    \b
+    Example:
+      mizzen alias list iris
+    """
+    found = call(data_dir, lambda plane: plane.describe_model(model_name), namespace)
+    items = [{"alias": name, "version": number} for name, number in sorted((found.get("aliases") or {}).items())]
+    output.listing(items, ("alias", "version"), f"{model_name} has no aliases", form)
 
 
 @alias.command("delete")

@@ -16,6 +16,8 @@ from mizzen.cli.session import DataDir, Namespace, Output, call
 from mizzen.cli.words import ObjectArgument
 
 Entries = list[dict[str, Any]]
+MOST_WORDS = 60
+"""Characters that a table has for what an update changed; `-o json` shows it all."""
 
 
 def history(
@@ -57,15 +59,18 @@ def history(
         output.data({"items": entries}, form)
     elif kind.name == "Model":
         output.table(
-            ("TIME", "ACTOR", "ACTION", "OBJECT", "CURRENT"),
-            ((*_words(entry, "time", "actor", "action", "object"), _current(entry)) for entry in entries),
+            ("TIME", "ACTOR", "ACTION", "OBJECT", "CURRENT", "CHANGED"),
+            (
+                (*_words(entry, "time", "actor", "action", "object"), _current(entry), changed(entry))
+                for entry in entries
+            ),
         )
     else:
         equal = repeated(entries)
         output.table(
-            ("REVISION", "TIME", "ACTOR", "ACTION", "SPEC"),
+            ("REVISION", "TIME", "ACTOR", "ACTION", "SPEC", "CHANGED"),
             (
-                (*_words(entry, "number", "time", "actor", "action"), equal.get(entry["number"], ""))
+                (*_words(entry, "number", "time", "actor", "action"), equal.get(entry["number"], ""), changed(entry))
                 for entry in entries
             ),
         )
@@ -105,6 +110,16 @@ def rollback(
     output.outcome(done, form, text)
 
 
+def changed(entry: Mapping[str, Any]) -> str:
+    """What an update changed, in a few words: `aliases.prod: 1 -> 2; framework: - -> sklearn`."""
+    if entry.get("action") != "updated":
+        return ""
+    before, after = _leaves(entry.get("before") or {}), _leaves(entry.get("after") or {})
+    paths = [path for path in {**before, **after} if before.get(path) != after.get(path)]
+    text = "; ".join(f"{path}: {before.get(path, '-')} -> {after.get(path, '-')}" for path in paths)
+    return text if len(text) <= MOST_WORDS else f"{text[: MOST_WORDS - 1]}…"
+
+
 def repeated(entries: Entries) -> dict[int, str]:
     """By revision, `= revision N` where a spec is the same as in an earlier one."""
     first: dict[str, int] = {}
@@ -139,6 +154,19 @@ def _past(revisions: Entries, at: str) -> dict[str, Any]:
             f"{first['kind']}/{first['name']} was not there at {at}", hint=f"its history begins at {first['time']}"
         )
     return found
+
+
+def _leaves(value: Any, path: str = "") -> dict[str, str]:
+    """The text of each field of a spec, by its path."""
+    if isinstance(value, Mapping) and value:
+        start = f"{path}." if path else ""
+        inner = [_leaves(item, f"{start}{key}") for key, item in value.items()]
+    elif isinstance(value, list) and value:
+        inner = [_leaves(item, f"{path}[{index}]") for index, item in enumerate(value)]
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return {path: " ".join(text.split())} if path else {}
+    return {key: text for leaves in inner for key, text in leaves.items()}
 
 
 def _words(entry: Mapping[str, Any], *keys: str) -> tuple[str, ...]:

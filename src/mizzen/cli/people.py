@@ -14,8 +14,16 @@ from mizzen.cli.session import DataDir, Namespace, Output, call
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
 
-user = typer.Typer(name="user", help="Users: add, list, delete.", no_args_is_help=True)
-token = typer.Typer(name="token", help="Tokens of a user: create, list, revoke.", no_args_is_help=True)
+user = typer.Typer(
+    name="user",
+    help="Users: add, list, delete.\n\n\b\nExample:\n  mizzen user add ann\n  mizzen token create ann",
+    no_args_is_help=True,
+)
+token = typer.Typer(
+    name="token",
+    help="Tokens of a user: create, list, revoke.\n\n\b\nExample:\n  mizzen token create ann --expires 30d",
+    no_args_is_help=True,
+)
 
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
 
@@ -179,7 +187,9 @@ def audit(
         return [entry async for entry in plane.audit(limit=limit, **query)]
 
     entries = call(data_dir, work)
-    keys = ("time", "actor", "verb", "kind", "namespace", "name", "allowed", "reason")
+    keys = ("time", "actor", "verb", "kind", "namespace", "name", "allowed", "code", "request", "reason")
+    if form is Format.TABLE:
+        entries = [{**entry, "request": f"{entry.get('method')} {entry.get('path')}"} for entry in entries]
     output.listing(entries, keys, "nothing was asked", form)
 
 
@@ -187,10 +197,10 @@ def _kind(word: str | None) -> str | None:
     """The kind by any of its names; what is none of ours (Secret, User) as it is written."""
     if word is None:
         return None
-    from mizzen.kinds import catalog
+    from mizzen.kinds import called
 
     try:
-        return catalog.find(word).name
+        return called.find(word).name
     except errors.NotFound:
         return word
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,11 +13,19 @@ from mizzen.cli import output
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
 
-secret = typer.Typer(name="secret", help="Values that are never shown again: set, list, delete.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from mizzen.sdk.client import AsyncPlane
+
+secret = typer.Typer(
+    name="secret",
+    help="Values that are never shown again: set, list, delete.\n\n\b\nExample:\n  mizzen secret set db PASSWORD",
+    no_args_is_help=True,
+)
 
 
 @secret.command("set")
 def set_secret(
+    *,
     name: Annotated[str, typer.Argument(help="The secret's name.")],
     values: Annotated[
         list[str] | None,
@@ -25,21 +33,31 @@ def set_secret(
             metavar="KEY=VALUE|KEY=@FILE|KEY…", help="KEY alone asks for the value; '-' reads KEY=VALUE lines."
         ),
     ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Remove all other values that it has.")] = False,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Set a secret, all its values at once. They are encrypted, and nobody can read them back.
+    """Set values of a secret; others that it has stay. They are encrypted, and nobody can read them back.
 
     \b
     Example:
       mizzen secret set s3 ACCESS_KEY SECRET_KEY
       mizzen secret set tls key=@server.key
-      mizzen secret set db - < db.env
+      mizzen secret set db --replace - < db.env
     """
     given = _values(values or [])
-    made = call(data_dir, lambda plane: plane.set_secret(name, given), namespace)
-    output.outcome(made, form, f"secret {name} set: {', '.join(sorted(given))}")
+
+    async def work(plane: AsyncPlane) -> tuple[dict[str, Any], list[str]]:
+        before = [key for found in await plane.secrets() if found["name"] == name for key in found["keys"]]
+        made = await plane.set_secret(name, given, replace=replace)
+        return made, [key for key in before if key not in given]
+
+    made, others = call(data_dir, work, namespace)
+    rest = f"; {'removed' if replace else 'kept'}: {', '.join(others)}" if others else ""
+    output.outcome(
+        {**made, "removed": others if replace else []}, form, f"secret {name} set: {', '.join(sorted(given))}{rest}"
+    )
 
 
 @secret.command("list")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.output import Format
 
@@ -55,6 +56,11 @@ def call(data_dir: Path | None, work: Callable[[AsyncPlane], Awaitable[T]], name
 
     async def session() -> T:
         async with AsyncPlane(place, namespace=namespace or "default", on_warning=warned) as plane:
-            return await work(plane)
+            try:
+                return await work(plane)
+            except errors.NotFound as error:
+                from mizzen.cli import missing
+
+                raise await missing.explained(plane, error) from error
 
     return asyncio.run(session())

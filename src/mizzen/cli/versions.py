@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mizzen import errors
 from mizzen.cli import output, words
 from mizzen.cli.describe import lines
 from mizzen.cli.output import Format
@@ -19,7 +20,12 @@ from mizzen.cli.words import Labels, ModelArgument, VersionArgument
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
 
-version = typer.Typer(name="version", help="Versions of a model: add, list, describe, delete.", no_args_is_help=True)
+version = typer.Typer(
+    name="version",
+    help="Versions of a model: add, list, describe, trust, delete.\n\n"
+    "\b\nExample:\n  mizzen version add iris model.joblib",
+    no_args_is_help=True,
+)
 
 
 @version.command("add")
@@ -51,21 +57,30 @@ def add_version(
     """
     source = _source(path, git, ref, url, sha256)
     given = words.pairs(labels or [], "--label")
+    sent = _Sent(model_name)
 
     async def work(plane: AsyncPlane) -> dict[str, Any]:
-        with _progress(f"{model_name}") as progress:
-            return await plane.add_version(
-                model_name,
-                source,
-                version=number,
-                framework=framework,
-                entrypoint=entrypoint,
-                labels=given or None,
-                progress=progress,
-            )
+        with sent.shown():
+            try:
+                return await plane.add_version(
+                    model_name,
+                    source,
+                    version=number,
+                    framework=framework,
+                    entrypoint=entrypoint,
+                    labels=given or None,
+                    progress=sent.tell,
+                )
+            except errors.NotFound as error:
+                if not error.message.startswith("Model/"):
+                    raise
+                hint = f"'mizzen model create {model_name}' makes it; 'mizzen get models' lists what there is"
+                raise errors.NotFound(error.message, hint=hint) from error
 
-    added = call(data_dir, work, namespace)
-    output.outcome(added, form, f"version {added['version']} of {model_name} registered")
+    with sent.told_when_interrupted():
+        added = call(data_dir, work, namespace)
+    done = "registered" if added["created"] else "was already registered"
+    output.outcome(added, form, f"version {added['version']} of {model_name} {done}")
 
 
 @version.command("list")
@@ -119,6 +134,24 @@ def describe_version(
         output.say(line)
 
 
+@version.command("trust")
+def trust_version(
+    model_name: ModelArgument,
+    number: VersionArgument,
+    namespace: Namespace = None,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Vouch for a version that somebody else added: its code and pickles may run. For admins of the model.
+
+    \b
+    Example:
+      mizzen version trust iris 2
+    """
+    trusted = call(data_dir, lambda plane: plane.trust_version(model_name, number), namespace)
+    output.outcome(trusted, form, f"version {number} of {model_name} is trusted")
+
+
 @version.command("delete")
 def delete_version(
     model_name: ModelArgument,
@@ -149,19 +182,46 @@ def _source(path: Path | None, git: str | None, ref: str, url: str | None, sha25
     return {"git": {"repo": git, "ref": ref}} if git is not None else path
 
 
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int | None], None] | None]:
-    """A bar on a terminal, for bytes sent of all; nothing elsewhere."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+class _Sent:
+    """How much of the files is with the plane: a bar on a terminal, and a word when it is interrupted."""
 
-    columns = (TextColumn("sending {task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda sent, total: bar.update(task, completed=sent, total=total)
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._done = 0
+        self._total: int | None = None
+        self._show: Callable[[int, int | None], None] | None = None
+
+    def tell(self, sent: int, total: int | None) -> None:
+        self._done, self._total = sent, total
+        if self._show is not None:
+            self._show(sent, total)
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        if sys.stderr is None or not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+        columns = (TextColumn("sending {task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(self._model, total=None)
+            self._show = lambda sent, total: bar.update(task, completed=sent, total=total)
+            yield
+
+    @contextmanager
+    def told_when_interrupted(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            output.note(f"interrupted: {self._left()}")
+            raise typer.Exit(130) from None
+
+    def _left(self) -> str:
+        if self._total and self._done < self._total:
+            return f"nothing is registered; the same command goes on from {100 * self._done // self._total}%"
+        return f"the plane may go on and register it; see 'mizzen version list {self._model}'"
 
 
 def _version_row(item: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,38 +9,29 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from mizzen import errors
-
-if TYPE_CHECKING:
-    from mizzen.kinds.catalog import Kind
-
-KINDS: Final = (
-    "model", "modelversion", "trainingjob", "inferencemodel", "mlgraph", "rollout", "monitor", "application",
-    "initializer", "node", "rolebinding", "revision", "workload",
-)  # fmt: skip
-"""As the catalog has them; a test keeps them the same."""
+from mizzen.kinds import called
+from mizzen.kinds.called import Called
 
 _PATIENCE: Final = 1.0
 _MOST: Final = 200
 
 
-def kind_and_name(kind: str, name: str | None) -> tuple[Kind, str | None]:
+def kind_and_name(kind: str, name: str | None) -> tuple[Called, str | None]:
     """Of `KIND`, `KIND NAME` or `KIND/NAME`. NotFound, with a suggestion, for an unknown kind."""
-    from mizzen.kinds import catalog
-
     word, slash, rest = kind.partition("/")
     if slash and name is not None:
         raise typer.BadParameter(f"write {word} {name} or {word}/{name}")
     if slash and not rest:
         raise typer.BadParameter(f"'{kind}' lacks the name")
-    return catalog.find(word), rest if slash else name
+    return called.find(word), rest if slash else name
 
 
-def one_object(kind: str, name: str | None) -> tuple[Kind, str]:
+def one_object(kind: str, name: str | None) -> tuple[Called, str]:
     """As `kind_and_name`, with the name required."""
     found, named = kind_and_name(kind, name)
     if named is None:
@@ -48,15 +39,20 @@ def one_object(kind: str, name: str | None) -> tuple[Kind, str]:
     return found, named
 
 
-def model_or_object(what: str) -> tuple[Kind, str]:
+def model_or_object(what: str) -> tuple[Called, str]:
     """`iris` is a model; `mlgraph/experiment` says its kind."""
-    from mizzen.kinds import catalog
+    return one_object(what, None) if "/" in what else (called.BY_NAME["Model"], what)
 
-    return one_object(what, None) if "/" in what else (catalog.BY_NAME["Model"], what)
+
+def some_object(word: str, name: str | None) -> tuple[Called, str]:
+    """As `one_object`; a word that is no kind is a model."""
+    if name is None and "/" not in word and not _is_kind(word):
+        return called.BY_NAME["Model"], word
+    return one_object(word, name)
 
 
 def offer_kinds(incomplete: str) -> list[str]:
-    return [kind for kind in KINDS if kind.startswith(incomplete.lower())]
+    return [kind.singular for kind in called.ALL if kind.singular.startswith(incomplete.lower())]
 
 
 def offer_objects(context: typer.Context, incomplete: str) -> list[str]:
@@ -116,7 +112,7 @@ def _place(data_dir: Any) -> tuple[str, str | None]:
     if url is not None and data_dir is None:
         if not url.startswith(("http://", "https://")):
             raise ValueError("no address of a plane")
-        return url.rstrip("/"), token
+        return url.rstrip("/"), locate.cleaned(token)
     folder = locate.data_dir_of(data_dir)
     try:
         info = launch.alive(Home.of(folder))
@@ -126,6 +122,14 @@ def _place(data_dir: Any) -> tuple[str, str | None]:
         raise ValueError("no plane runs there")
     place = locate.in_data_dir(folder, token)
     return place.control_url, place.token
+
+
+def _is_kind(word: str) -> bool:
+    try:
+        called.find(word)
+    except errors.NotFound:
+        return False
+    return True
 
 
 def _starting(found: Iterable[str], incomplete: str) -> list[str]:
@@ -138,6 +142,14 @@ KindArgument = Annotated[
         metavar="KIND[/NAME]",
         help="Model, ModelVersion, InferenceModel, MLGraph, …; models, im and model/iris will do.",
         autocompletion=offer_kinds_and_objects,
+    ),
+]
+DescribedArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[KIND/]NAME|KIND",
+        help="A model, or KIND/NAME, or KIND and then NAME.",
+        autocompletion=offer_models_and_objects,
     ),
 ]
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="One object.", autocompletion=offer_objects)]

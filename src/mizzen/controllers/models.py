@@ -20,7 +20,7 @@ from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.kinds.text import references
 from mizzen.kinds.text.references import Reference
 from mizzen.reconcile.apply import ACTOR
-from mizzen.reconcile.controller import Decision, find
+from mizzen.reconcile.controller import Decision, Presence, find
 from mizzen.reconcile.mentions import Mentions
 from mizzen.stores.store import Guard, Present, Store, Where
 
@@ -31,7 +31,7 @@ class ModelFacts:
     inference_models: tuple[Resource, ...]
     """Those of this model, or of the one that this is a second name of."""
     versions: frozenset[str]
-    """The versions that exist, likewise."""
+    """Those that exist, likewise, of the versions that something names."""
     first: Resource | None = None
     """The model that this is a second name of."""
 
@@ -55,7 +55,7 @@ class _Served:
 
 class Models:
     kind = "Model"
-    watches: tuple[str, ...] = ("Model", "InferenceModel", "ModelVersion")
+    watches: tuple[str | Presence, ...] = ("Model", "InferenceModel", Presence("ModelVersion"))
 
     def __init__(self, context: Context) -> None:
         """`context` tells what the engine of this home can do."""
@@ -79,10 +79,14 @@ class Models:
         owner = Ref(self.kind, second.name if second else ref.name, ref.namespace)
         self._first_names.note(ref, (owner,) if second else ())
         of_model = Where(namespace=ref.namespace, fields={"spec.modelName": owner.name})
-        versions = (_version_of(item) for item in (await store.list("ModelVersion", of_model)).items)
+        inference_models = (await store.list("InferenceModel", of_model)).items
+        named = _named_versions(model, second, inference_models)
+        # One by one, since a model has many more versions than are named.
+        found = [await find(store, _version_ref(owner, version)) for version in sorted(named)]
+        versions = (_version_of(item) for item in found if item is not None)
         return ModelFacts(
             resource=model,
-            inference_models=(await store.list("InferenceModel", of_model)).items,
+            inference_models=inference_models,
             versions=frozenset(version for version in versions if version is not None),
             first=await find(store, owner) if second else None,
         )
@@ -183,6 +187,17 @@ def _second_name_of(model: Resource) -> Reference | None:
         return None
 
 
+def _named_versions(model: Resource, second: Reference | None, inference_models: Iterable[Resource]) -> set[str]:
+    """All whose presence a decision may depend on."""
+    served = {InferenceModelStatus.of(resource).serving_version for resource in inference_models}
+    wanted = {second.version} if second else set(ModelSpec.readable(model.spec).aliases.values())
+    return {version for version in served | wanted if version}
+
+
+def _version_ref(model: Ref, version: str) -> Ref:
+    return Ref("ModelVersion", version_object_name(model.name, version), model.namespace)
+
+
 def _version_of(resource: Resource) -> str | None:
     if resource.deleting:
         return None
@@ -209,7 +224,7 @@ def _still_answers(model: Ref, version: str) -> Guard:
     """For the write that makes a version current: it may have gone, or its server, since the facts were gathered."""
 
     def guard(now: Present) -> None:
-        now.get(Ref("ModelVersion", version_object_name(model.name, version), model.namespace))
+        now.get(_version_ref(model, version))
         servers = now.list("InferenceModel", Where(namespace=model.namespace, fields={"spec.modelName": model.name}))
         if not _served(servers, frozenset({version})):
             raise Conflict(f"version {version} of {model} no longer answers")

@@ -21,8 +21,8 @@ from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionSpec, version
 from mizzen.kinds.parts import env
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, url_of, workload_name
 from mizzen.kinds.text.frameworks import SERVED_FRAMEWORKS
-from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
-from mizzen.reconcile.controller import Decision, find, owners
+from mizzen.kinds.workload import MODEL_LABEL, ReplicaStatus, WorkloadStatus
+from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.mentions import Mentions
 from mizzen.stores.store import Store, Where
 
@@ -53,7 +53,7 @@ class Obstacle(Exception):
 
 class Serving:
     kind = "InferenceModel"
-    watches: tuple[str, ...] = ("Model", "ModelVersion", "Workload", "Node")
+    watches: tuple[str | Presence, ...] = ("Model", Presence("ModelVersion"), "Workload", "Node")
 
     def __init__(self, inference_url: str, context: Context) -> None:
         """`context` tells what the engine of this home can do."""
@@ -212,6 +212,8 @@ def _servable(facts: ServingFacts, spec: InferenceModelSpec) -> ModelVersionSpec
     version = ModelVersionSpec.of(facts.target)
     if version.image is not None and not version.artifacts:
         raise Obstacle("ContainersUnsupported", f"{facts.target.ref} is a container image, and this engine runs none")
+    if not version.artifacts:
+        raise Obstacle("NoFiles", f"{facts.target.ref} has no files to serve; register a version with its files")
     framework = spec.framework_type or version.framework
     if framework not in SERVED_FRAMEWORKS:
         known = ", ".join(SERVED_FRAMEWORKS)
@@ -240,7 +242,8 @@ def _older_workload(facts: ServingFacts, spec: InferenceModelSpec, version: str 
 
 
 def _workload(resource: Resource, spec: InferenceModelSpec, version: ModelVersionSpec) -> Resource:
-    meta = Meta(name=workload_name(resource.meta.name, version.version), namespace=resource.meta.namespace)
+    name, labels = workload_name(resource.meta.name, version.version), {MODEL_LABEL: spec.model_name}
+    meta = Meta(name, resource.meta.namespace, labels=labels)
     secrets = {name: ref.wire() for name, ref in env.secret_values(spec.env).items()}
     variables = {"env": env.plain_values(spec.env), "secretEnv": secrets}
     # The spec is written as plain data, not as a typed WorkloadSpec: new defaults must not restart what runs.

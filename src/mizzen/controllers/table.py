@@ -2,6 +2,9 @@
 
 The file is replaced whole, from one agreeing state of the store: at the start, when there is something new to say, and
 when somebody else has changed or removed it. When the store cannot be read, the last table stays: gateways serve on.
+
+Objects that a table speaks of are kept in memory and changed by the store's events, so what a table costs grows with
+what is served, and not with the models there are.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ import msgspec
 from mizzen.errors import Expired
 from mizzen.graph import plan
 from mizzen.graph.compile import compile_table
-from mizzen.kinds.meta import Resource
-from mizzen.stores.store import Store
+from mizzen.kinds.meta import Ref, Resource
+from mizzen.stores.store import Event, Store
 
 KINDS = ("Model", "InferenceModel", "Workload")
+PAGE = 500
 LONGEST_DELAY = 5.0
 
 log = logging.getLogger(__name__)
@@ -38,6 +42,9 @@ class TablePublisher:
         self._interval = interval
         self._look_every = look_every
         self._published: plan.Table | None = None
+        self._telling: dict[Ref, Resource] = {}
+        """All objects that a table may say something of, as they are at `position`."""
+        self._position = ""
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -48,7 +55,11 @@ class TablePublisher:
 
     async def publish(self) -> bool:
         """Write the table of the present state. False: the file says the same already, so nothing is written."""
-        table = await self._compile()
+        await self._read()
+        return await self._write()
+
+    async def _write(self) -> bool:
+        table = self._compile()
         last = self._published
         if last is not None and table == msgspec.structs.replace(last, serial=table.serial):
             if await asyncio.to_thread(_holds, self._path, plan.encode(last)):
@@ -74,38 +85,60 @@ class TablePublisher:
 
     async def _follow(self) -> NoReturn:
         while True:
-            async with self._store.snapshot() as moment:
-                listings = [await moment.list(kind) for kind in KINDS]
-            told = {item.ref: told_of(item) for listing in listings for item in listing.items}
+            await self._read()
             self._changed.set()
             try:
-                async for event in self._store.watch(None, listings[0].resource_version):
-                    if event.resource.kind in KINDS:
-                        before = told.pop(event.resource.ref, None)
-                        after = None if event.type == "DELETED" else told_of(event.resource)
-                        if after is not None:
-                            told[event.resource.ref] = after
-                        if before != after:
-                            self._changed.set()
+                async for event in self._store.watch(None, self._position):
+                    self._take(event)
             except Expired:
                 continue
             raise RuntimeError("the watch ended by itself")
 
+    async def _read(self) -> None:
+        # Of one moment: else they may contradict each other, say by naming a server that is not there.
+        telling: dict[Ref, Resource] = {}
+        position = ""
+        async with self._store.snapshot() as moment:
+            for kind in KINDS:
+                after: str | None = None
+                while True:
+                    page = await moment.list(kind, limit=PAGE, after=after)
+                    telling |= {item.ref: item for item in page.items if told_of(item) is not None}
+                    position, after = page.resource_version, page.next
+                    if after is None:
+                        break
+        self._telling, self._position = telling, position
+
+    def _take(self, event: Event) -> None:
+        """One step further: after each event, what is kept is again of one moment."""
+        resource = event.resource
+        self._position = resource.meta.resource_version
+        if resource.kind not in KINDS:
+            return
+        before = self._telling.pop(resource.ref, None)
+        told = None if event.type == "DELETED" else told_of(resource)
+        if told is not None:
+            self._telling[resource.ref] = resource
+        if told != (None if before is None else told_of(before)):
+            self._changed.set()
+
     async def _publish_changes(self) -> NoReturn:
+        if not self._position:
+            await self._changed.wait()
         while True:
             # Not waiting the first time: it is also how a failed attempt is made up for.
             self._changed.clear()
-            await self.publish()
+            await self._write()
             await asyncio.sleep(self._interval)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._look_every):
                     await self._changed.wait()
 
-    async def _compile(self) -> plan.Table:
-        # Of one moment: else they may contradict each other, say by naming a server that is not there.
-        async with self._store.snapshot() as moment:
-            models, inference_models, workloads = [await moment.list(kind) for kind in KINDS]
-        return compile_table(models.items, inference_models.items, workloads.items, serial=int(models.resource_version))
+    def _compile(self) -> plan.Table:
+        models, inference_models, workloads = (
+            [resource for resource in self._telling.values() if resource.kind == kind] for kind in KINDS
+        )
+        return compile_table(models, inference_models, workloads, serial=int(self._position))
 
 
 def told_of(resource: Resource) -> object:

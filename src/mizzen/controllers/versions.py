@@ -16,7 +16,8 @@ from mizzen.kinds.meta import Condition, Ref, Resource
 from mizzen.kinds.model import ModelVersionStatus, version_object_name
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.controller import Decision, find
-from mizzen.stores.store import Store, Where
+from mizzen.reconcile.mentions import Mentions
+from mizzen.stores.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +38,28 @@ class Versions:
     def __init__(self, context: Context) -> None:
         """`context` tells what the engine of this home can do."""
         self._context = context
+        self._named = Mentions()
+        """Of each InferenceModel, the versions that it serves or means to."""
 
     def keys(self, resource: Resource) -> Iterable[Ref]:
-        try:
-            spec = InferenceModelSpec.of(resource)
-        except Invalid:
-            return ()
-        status = InferenceModelStatus.of(resource)
-        versions = {spec.target_version, status.target_version, status.serving_version} - {None}
-        return [
-            Ref(self.kind, version_object_name(spec.model_name, str(version)), resource.meta.namespace)
-            for version in versions
-        ]
+        # Noted here: of every InferenceModel the keys are asked for, before any version is looked at. So a version that
+        # nobody serves, as most are, is looked at without asking the store who does.
+        versions = _versions_of(resource)
+        self._named.note(resource.ref, versions)
+        return versions
 
     async def load(self, store: Store, ref: Ref) -> VersionFacts | None:
         version = await find(store, ref)
         if version is None:
             return None
-        of_model = Where(namespace=ref.namespace, fields={"spec.modelName": catalog.model_of(version) or ""})
-        listing = await store.list("InferenceModel", of_model)
-        return VersionFacts(version, tuple(item for item in listing.items if ref in self.keys(item)))
+        serving = []
+        for name in self._named.naming(ref):
+            resource = await find(store, name)
+            if resource is None:
+                self._named.forget(name)
+            elif ref in _versions_of(resource):
+                serving.append(resource)
+        return VersionFacts(version, tuple(serving))
 
     def decide(self, facts: VersionFacts, now: datetime) -> Decision:
         if facts.resource.deleting:
@@ -71,6 +74,19 @@ class Versions:
             or Condition(type="Servable", status="Unknown", reason="NotServedYet")
         )
         return Decision(status=ModelVersionStatus(conditions=(accepted, servable)))
+
+
+def _versions_of(resource: Resource) -> tuple[Ref, ...]:
+    try:
+        spec = InferenceModelSpec.of(resource)
+    except Invalid:
+        return ()
+    status = InferenceModelStatus.of(resource)
+    versions = {spec.target_version, status.target_version, status.serving_version} - {None}
+    return tuple(
+        Ref(Versions.kind, version_object_name(spec.model_name, str(version)), resource.meta.namespace)
+        for version in versions
+    )
 
 
 def _experience(version: Ref, resource: Resource) -> Condition | None:

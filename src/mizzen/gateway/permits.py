@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -112,8 +112,11 @@ class Permits:
         return ruling
 
     def _decide(self, known: Known, verbs: tuple[Verb, ...], target: Target) -> Ruling:
+        # Which model a name stands for, and which of its versions are aliases, is for those who may read it.
+        named = replace(target, models=frozenset({target.name}), alias="") if target.name else None
         verdicts = [
-            policy.allowed(known.actor, verb, target, known.bindings, anonymous=self._anonymous) for verb in verbs
+            policy.allowed(known.actor, verb, target, known.bindings, anonymous=self._anonymous, named=named)
+            for verb in verbs
         ]
         for verb, verdict in zip(verbs, verdicts, strict=True):
             if verdict.allowed:

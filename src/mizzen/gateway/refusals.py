@@ -1,9 +1,9 @@
 """What this gateway refused, written down for the audit; `access/refusals.py` says where and how.
 
 The first of equal refusals within a second is written at once, so that it outlives whatever ends this process; the
-others of that second become one line with a count when it is over. Differing ones are bounded in number, and what
-waits to be audited in bytes: beyond that only the count is kept. A refusal is never held up, and never becomes
-anything else, because it cannot be written.
+others of that second become one line with a count when it is over, for strangers without what they named. Differing
+ones are bounded in number, and what waits to be audited in bytes: beyond that only the count is kept. A refusal is
+never held up, and never becomes anything else, because it cannot be written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from mizzen.access import refusals
-from mizzen.access.refusals import LONGEST, Refusal
+from mizzen.access.refusals import LONGEST, LONGEST_REASON, Refusal
 
 WINDOW = 1.0
 MOST_DIFFERENT = 256
@@ -62,7 +62,7 @@ class Refusals:
     ) -> None:  # fmt: skip
         refusal = Refusal(
             time=self._wall(), actor=actor, verb=verb, kind=kind, namespace=namespace[:LONGEST], name=name[:LONGEST],
-            reason=reason[:LONGEST], method=method[:LONGEST], path=path[:LONGEST], code=code,
+            reason=reason[:LONGEST_REASON], method=method[:LONGEST], path=path[:LONGEST], code=code,
         )  # fmt: skip
         if not self._seen:
             self._call_later(WINDOW, self.flush)
@@ -78,7 +78,9 @@ class Refusals:
             self._write(refusal)
             return
         before = self._seen[key]
-        self._seen[key] = refusal if before is None else msgspec.structs.replace(before, count=before.count + 1)
+        self._seen[key] = (
+            refusal.counted() if before is None else msgspec.structs.replace(before, count=before.count + 1)
+        )
 
     def flush(self) -> None:
         """The window is over, or this process ends: write what was only counted."""

@@ -1,8 +1,8 @@
 """Resources -> Table: which names answer, with which servers behind them. Pure.
 
 Names are taken in this order: an InferenceModel that has served, a Model with a current version, an InferenceModel that
-is still starting. The control API gives no name to two of them; data from elsewhere may, and then an InferenceModel
-takes no working name away before it can answer itself.
+is still starting. So one that has the name of a Model takes it over when it can answer itself, and not before; of its
+own Model it leaves the versions and aliases callable.
 
 A Model may be a second name of another one, and have aliases, which stand where a version stands in a URL. Both are
 taken from its status, which says what answers and not what is asked for: a controller moves them when the new target
@@ -44,6 +44,7 @@ _DEFAULT_BATCHING = Batching.model_validate({})
 def compile_table(
     models: Iterable[Resource], inference_models: Iterable[Resource], workloads: Iterable[Resource], serial: int
 ) -> Table:
+    """Models without a current version, aliases or a first name may be left out: the table is the same."""
     by_ref = {workload.ref: workload for workload in workloads}
     servers: list[Server] = []
     plans: dict[Name, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -67,7 +68,8 @@ def compile_table(
                 own[version] = [server.id]
                 plans[name[0], spec.model_name][version].append(server.id)
         serving[name] = _route(name, version, own, model=spec.model_name)
-    routes = starting | _model_routes(models, plans) | serving
+    known = _model_routes(models, plans)
+    routes = starting | known | {name: _taking_over(route, known.get(name)) for name, route in serving.items()}
     return Table(
         serial=serial,
         servers=tuple(sorted(servers, key=lambda server: server.id)),
@@ -131,6 +133,16 @@ def _model_routes(models: Iterable[Resource], plans: Plans) -> dict[Name, Route]
     return routes
 
 
+def _taking_over(server: Route, model: Route | None) -> Route:
+    """The route of an InferenceModel that has served, by whose name a Model answers as well, or would."""
+    if model is None or server.model or model.model:
+        return server  # of another Model, or in the place of a second name
+    versions = {**model.versions, **server.versions}
+    return structs.replace(
+        server, plan=versions.get(server.version, server.plan), versions=versions, aliases=model.aliases
+    )
+
+
 def _second_name(
     name: Name,
     target: str,
@@ -144,7 +156,7 @@ def _second_name(
     except ValueError:
         return None
     first = (name[0], reference.name)
-    if first not in known or known[first].alias_of:
+    if first in known and known[first].alias_of:
         return None
     if not reference.version:
         return structs.replace(routes[first], name=name[1], model=first[1]) if first in routes else None

@@ -11,13 +11,11 @@ from pydantic import Field
 from mizzen.errors import Fault
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import NAME, Part, Spec, Status
+from mizzen.kinds.parts import choices
 from mizzen.kinds.text.names import Name
 from mizzen.kinds.text.versions import checked_alias
 
 Verb = Literal["read", "predict", "write", "admin"]
-
-EVERYBODY = "*"
-"""Everybody who has a valid token."""
 
 _SUBJECT = re.compile(r"\*|oidc:[^\s,]{1,256}|(?:group:)?[A-Za-z0-9](?:[-._@+A-Za-z0-9]{0,251}[A-Za-z0-9])?")
 
@@ -32,10 +30,10 @@ class BindingTarget(Part):
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        if self.model is None and self.namespace is None and context.whole(at):
+        if self.model is None and self.namespace is None and context.read(at, "model", "namespace"):
             own = context.namespace or "default"
             yield Fault(at, f"needs a model or a namespace; for all of this one write namespace: {own}")
-        if self.alias is not None and self.model is None and context.whole(at):
+        if self.alias is not None and self.model is None and context.read(at, "model"):
             yield Fault(f"{at}.alias", "needs the model that it is an alias of")
         if self.alias is not None and (wrong := _alias_fault(self.alias)):
             yield Fault(f"{at}.alias", wrong)
@@ -70,9 +68,8 @@ class RoleBindingSpec(Spec):
         for field, words in (("subjects", self.subjects), ("verbs", self.verbs)):
             if not words:
                 yield Fault(f"{at}.{field}", "must have at least 1")
-            for index, word in enumerate(words):
-                if word in words[:index]:
-                    yield Fault(f"{at}.{field}[{index}]", f"'{word}' is given twice")
+            for index, word in choices.again(words):
+                yield Fault(f"{at}.{field}[{index}]", f"'{word}' is given twice")
         for index, subject in enumerate(self.subjects):
             if not _SUBJECT.fullmatch(subject):
                 yield Fault(

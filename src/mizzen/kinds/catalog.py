@@ -1,16 +1,18 @@
-"""The one table of kinds. API paths, CLI columns and decoding are derived from it."""
+"""The one table of kinds. API paths and decoding are derived from it; names and columns stand in `called`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from mizzen.errors import Fault, NotFound
+from mizzen.errors import Fault
+from mizzen.kinds import called
 from mizzen.kinds.access import RoleBindingSpec, RoleBindingStatus
 from mizzen.kinds.application.initializer import InitializerSpec, InitializerStatus
 from mizzen.kinds.application.spec import ApplicationSpec, ApplicationStatus
-from mizzen.kinds.findings import Context, Finding, Findings, examine, suggestion
+from mizzen.kinds.called import Called
+from mizzen.kinds.findings import Context, Finding, Findings, examine
 from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
 from mizzen.kinds.meta import (
     CHILDREN_FINALIZER,
@@ -35,47 +37,35 @@ from mizzen.kinds.node import NodeSpec, NodeStatus
 from mizzen.kinds.revision import RevisionSpec, RevisionStatus
 from mizzen.kinds.rollout import RolloutSpec, RolloutStatus
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
+from mizzen.kinds.text import references
 from mizzen.kinds.training import TrainingJobSpec, TrainingJobStatus
 from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
 
 NOTHING_KNOWN = Context()
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    title: str
-    path: str
-    """Dots into the wire form, or `condition:<Type>` for the word a condition shows."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind(Called):
+    """What a kind is called and how it is shown, with what it holds and how it behaves."""
 
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    name: str
-    plural: str
-    short: str
     spec: type[Spec]
     status: type[Status]
-    columns: tuple[Column, ...]
-    about: str = ""
-    """What it is, in one sentence."""
     finalizers: tuple[str, ...] = ()
-    internal: bool = False
-    """Written by controllers only; people may read it."""
     fixed: frozenset[str] = frozenset()
     """Fields of the spec that never change after creation."""
     name_faults: Callable[[str, Mapping[str, Any]], tuple[Fault, ...]] | None = None
-    other_names: tuple[str, ...] = ()
-    """Names of the kind in files that are read as this one."""
     indexed: tuple[str, ...] = ()
     """Paths of text fields that field selectors may name, beside metadata.name and metadata.namespace."""
+    derived: tuple[str, ...] = ()
+    """Paths of what stores find objects by as well, though it is only a part of what a field holds; see `field`."""
     model: str = ""
     """Path of the field that says which model an object belongs to; `metadata.name` for the model itself."""
-    virtual: bool = False
-    """The store makes these from its history; nobody writes them, and they have no controller."""
 
-    @property
-    def singular(self) -> str:
-        return self.name.lower()
+    @classmethod
+    def of(cls, name: str, spec: type[Spec], status: type[Status], **more: Any) -> Kind:
+        shown = called.BY_NAME[name]
+        said = {field.name: getattr(shown, field.name) for field in fields(shown)}
+        return cls(**said, spec=spec, status=status, **more)
 
     def examine(
         self, name: str, spec: Mapping[str, Any], context: Context = NOTHING_KNOWN, *, strict: bool = True
@@ -113,87 +103,38 @@ def _all_fields(spec: type[Spec]) -> frozenset[str]:
 
 
 OF_A_MODEL = ("spec.modelName",)
+ALIASED_MODEL = "spec.aliasOf.name"
+"""The model that `spec.aliasOf` names, with or without a version, in whatever spelling."""
 
 KINDS: tuple[Kind, ...] = (
-    Kind(
-        "Model", "models", "mz", ModelSpec, ModelStatus,
-        (Column("CURRENT", "status.current.version"), Column("HIGHEST", "status.highestVersion"),
-         Column("BY", "status.current.actor")),
-        about="A named group of versions, one of which is current.",
-        indexed=("spec.aliasOf",), model="metadata.name",
+    Kind.of(
+        "Model", ModelSpec, ModelStatus,
+        indexed=("spec.aliasOf",), derived=(ALIASED_MODEL,), model="metadata.name",
     ),
-    Kind(
-        "ModelVersion", "modelversions", "mv", ModelVersionSpec, ModelVersionStatus,
-        (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"), Column("FRAMEWORK", "spec.framework"),
-         Column("SERVABLE", "condition:Servable")),
-        about="One immutable version of a model: its code, its files with their digests, and who made it.",
+    Kind.of(
+        "ModelVersion", ModelVersionSpec, ModelVersionStatus,
         fixed=_all_fields(ModelVersionSpec), name_faults=_version_name_faults, indexed=OF_A_MODEL,
         model="spec.modelName",
     ),
-    Kind(
-        "TrainingJob", "trainingjobs", "tj", TrainingJobSpec, TrainingJobStatus,
-        (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"),
-         Column("ACCEPTED", "condition:Accepted")),
-        about="One job set, all its replicas, that trains a version of a model.",
-        other_names=("TrainingModel",), indexed=OF_A_MODEL, model="spec.modelName",
-    ),
-    Kind(
-        "InferenceModel", "inferencemodels", "im", InferenceModelSpec, InferenceModelStatus,
-        (Column("MODEL", "spec.modelName"), Column("VERSION", "status.servingVersion"),
-         Column("READY", "condition:Ready"), Column("REPLICAS", "status.readyReplicas"), Column("URL", "status.url")),
-        about="One serving service: a version of a model, a place, and a number of replicas.",
+    Kind.of("TrainingJob", TrainingJobSpec, TrainingJobStatus, indexed=OF_A_MODEL, model="spec.modelName"),
+    Kind.of(
+        "InferenceModel", InferenceModelSpec, InferenceModelStatus,
         finalizers=(CHILDREN_FINALIZER,), fixed=frozenset({"modelName"}), indexed=OF_A_MODEL, model="spec.modelName",
     ),
-    Kind(
-        "MLGraph", "mlgraphs", "mlg", MLGraphSpec, MLGraphStatus,
-        (Column("ACCEPTED", "condition:Accepted"), Column("READY", "condition:Ready"), Column("URL", "status.url")),
-        about="A directed acyclic graph of callable nodes with routes and merges, called as a model is.",
+    Kind.of("MLGraph", MLGraphSpec, MLGraphStatus),
+    Kind.of("Rollout", RolloutSpec, RolloutStatus, indexed=("spec.target.name",)),
+    Kind.of("Monitor", MonitorSpec, MonitorStatus, indexed=OF_A_MODEL, model="spec.modelName"),
+    Kind.of("Application", ApplicationSpec, ApplicationStatus),
+    Kind.of("Initializer", InitializerSpec, InitializerStatus),
+    Kind.of("Node", NodeSpec, NodeStatus),
+    Kind.of("RoleBinding", RoleBindingSpec, RoleBindingStatus),
+    Kind.of(
+        "Revision", RevisionSpec, RevisionStatus,
+        indexed=("spec.kind", "spec.name", "spec.model"), model="spec.model",
     ),
-    Kind(
-        "Rollout", "rollouts", "ro", RolloutSpec, RolloutStatus,
-        (Column("TARGET", "spec.target.name"), Column("ACCEPTED", "condition:Accepted")),
-        about="A staged change of what serves a name.",
-        indexed=("spec.target.name",),
-    ),
-    Kind(
-        "Monitor", "monitors", "mon", MonitorSpec, MonitorStatus,
-        (Column("MODEL", "spec.modelName"), Column("TOOL", "spec.tool"), Column("ACCEPTED", "condition:Accepted")),
-        about="One monitoring tool over a model.",
-        indexed=OF_A_MODEL, model="spec.modelName",
-    ),
-    Kind(
-        "Application", "applications", "app", ApplicationSpec, ApplicationStatus,
-        (Column("PHASE", "status.phase"), Column("ACCEPTED", "condition:Accepted")),
-        about="Components, traits, policies and a workflow that brings them up.",
-    ),
-    Kind(
-        "Initializer", "initializers", "init", InitializerSpec, InitializerStatus,
-        (Column("PHASE", "status.phase"), Column("ACCEPTED", "condition:Accepted")),
-        about="Components and steps that prepare infrastructure.",
-    ),
-    Kind(
-        "Node", "nodes", "mznode", NodeSpec, NodeStatus,
-        (Column("LAYER", "spec.layer"), Column("ADDRESS", "spec.address"), Column("ACCEPTED", "condition:Accepted")),
-        about="A machine of the plane, in the cloud or at the edge.",
-    ),
-    Kind(
-        "RoleBinding", "rolebindings", "mzrb", RoleBindingSpec, RoleBindingStatus,
-        (Column("SUBJECTS", "spec.subjects"), Column("VERBS", "spec.verbs"), Column("MODEL", "spec.target.model"),
-         Column("ALIAS", "spec.target.alias"), Column("ACCEPTED", "condition:Accepted")),
-        about="Who may read, predict with, write or administer what.",
-    ),
-    Kind(
-        "Revision", "revisions", "rev", RevisionSpec, RevisionStatus,
-        (Column("KIND", "spec.kind"), Column("OBJECT", "spec.name"), Column("NUMBER", "spec.number"),
-         Column("ACTION", "spec.action"), Column("ACTOR", "spec.actor")),
-        about="One entry of history: a change of a spec, or a decision, with who took it and when.",
-        internal=True, virtual=True, indexed=("spec.kind", "spec.name", "spec.model"), model="spec.model",
-    ),
-    Kind(
-        "Workload", "workloads", "wl", WorkloadSpec, WorkloadStatus,
-        (Column("PURPOSE", "spec.purpose"), Column("AVAILABLE", "condition:Available")),
-        about="Run this command, here, so many times.",
-        finalizers=(ENGINE_FINALIZER,), internal=True, name_faults=_workload_name_faults,
+    Kind.of(
+        "Workload", WorkloadSpec, WorkloadStatus,
+        finalizers=(ENGINE_FINALIZER,), name_faults=_workload_name_faults,
     ),
 )  # fmt: skip
 
@@ -203,16 +144,7 @@ BY_PLURAL: dict[str, Kind] = {kind.plural: kind for kind in KINDS}
 
 def find(word: str) -> Kind:
     """A kind by any of its names, in any case: Model, model, models, mz."""
-    names = {
-        name.lower(): kind
-        for kind in KINDS
-        for name in (kind.singular, kind.plural, kind.short, f"{kind.plural}.mizzen.dev", *kind.other_names)
-    }
-    kind = names.get(word.lower())
-    if kind is None:
-        known = [kind.singular for kind in KINDS]
-        raise NotFound(f"no kind '{word}'", hint=suggestion(word, known, "kinds"))
-    return kind
+    return BY_NAME[called.find(word).name]
 
 
 def of(resource: Resource) -> Kind:
@@ -225,11 +157,20 @@ def field(resource: Resource, path: str) -> str | None:
         return resource.meta.name
     if path == "metadata.namespace":
         return resource.meta.namespace
+    if path == ALIASED_MODEL:
+        return _name_in(field(resource, "spec.aliasOf"))
     top, *steps = path.split(".")
     value: Any = resource.spec if top == "spec" else resource.status
     for step in steps:
         value = value.get(step) if isinstance(value, Mapping) else None
     return value if isinstance(value, str) else None
+
+
+def _name_in(reference: str | None) -> str | None:
+    try:
+        return references.parse_unaliased(reference).name if reference else None
+    except ValueError:
+        return None
 
 
 def model_of(resource: Resource) -> str | None:

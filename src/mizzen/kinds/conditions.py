@@ -24,6 +24,7 @@ REASONS: dict[str, str] = {
     "VersionNotFound": "The version that is asked for is not there, or the model has no current one. Register it.",
     # of Ready, when nothing can be started
     "ContainersUnsupported": "It is a container image, and this engine runs none. Register a version from files.",
+    "NoFiles": "The version holds neither files nor an image: there is nothing to load. Register it with its files.",
     "ManifestNotFetched": "Archives of `spec.manifest` are not fetched yet. Register the version from its URL instead.",
     "CheckpointNotFound": "The checkpoint that is asked for is not there.",
     "UnsupportedFramework": "Nothing here can load this framework; the message lists what can be loaded.",

@@ -9,8 +9,7 @@ import difflib
 import json
 import re
 import types
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from copy import deepcopy
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union, get_args, get_origin
@@ -18,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union, get_args, ge
 from pydantic import ValidationError
 
 from mizzen.errors import Fault
+from mizzen.kinds import partial
+from mizzen.kinds.called import CLOSE
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -25,10 +26,8 @@ if TYPE_CHECKING:
     from mizzen.kinds.meta import Part
 
 MOST = 100
-"""Unknown fields of one object that are told; looking for what was meant takes its time."""
-
-CLOSE = 0.75
-"""The ratio of difflib from which one word may have been meant for another."""
+"""Unknown fields of one object, and faults of one check, that are told: looking for what was meant takes its time,
+and nobody reads thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,20 @@ class Context:
     strict: bool = True
     """A person sent it, so unknown fields are faults. `examine` sets it for the checks it runs."""
     unread: frozenset[str] = frozenset()
-    """Paths of fields that are there, but misspelt or of a wrong type. `examine` sets it for the checks it runs."""
+    """Paths that are misspelt, of a wrong type, or missing. `examine` sets it for the checks it runs."""
+    torn: frozenset[str] = frozenset()
+    """Paths that hold unread ones, at any depth. `examine` sets it, too."""
+
+    def read(self, at: str, *fields: str) -> bool:
+        """Were these fields of the part at this path read? Only then is it known that they are absent.
+
+        True also of a list or an object with faults within: it is there. `whole` speaks of what is within.
+        """
+        return not any(f"{at}.{name}" in self.unread for name in fields)
 
     def whole(self, at: str) -> bool:
-        """Was every field of the part at this path read? Only then is it known that one is missing."""
-        return not any(path.rpartition(".")[0] == at for path in self.unread)
+        """Was all of it read, at any depth? Only then can it be counted and summed."""
+        return at not in self.unread and at not in self.torn
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +102,12 @@ def close_to(word: str, valid: Iterable[str]) -> str | None:
 
 def suggestion(word: str, valid: Collection[str], noun: str = "valid") -> str:
     """`did you mean 'x'?` when something valid is close, else `<noun> are a, b`."""
-    close = close_to(word, valid)
-    if close is not None:
-        return f"did you mean '{close}'?"
-    return f"{noun} are {', '.join(valid)}" if valid else "none is possible here"
+    return _hint(close_to(word, valid), valid, noun)
 
 
 def unknown(data: Mapping[str, Any], valid: Collection[str], path: str = "") -> tuple[Fault, ...]:
     """After `MOST`, the rest is not worth its price."""
-    strange = islice((str(name) for name in data if name not in valid), MOST)
-    return tuple(Fault(path, f"unknown field '{name}'; {suggestion(name, valid)}") for name in strange)
+    return tuple(fault for fault, _ in _unknown(data, valid, path))
 
 
 def examine(model: type[Part], data: Any, path: str, context: Context, *, strict: bool = True) -> Findings:
@@ -115,34 +119,58 @@ def examine(model: type[Part], data: Any, path: str, context: Context, *, strict
         return Findings(broken)  # nothing else could even be written down
     strange = tuple(unknown_in(model, data, path)) if strict else ()
     owed = tuple(_owed(model, data, path)) if strict and isinstance(data, Mapping) else ()
-    typed, wrong, gone = _typed(model, data, path)
-    said = {f"{fault.path}.{meant[1]}" for fault in strange if (meant := _MEANT.search(fault.message))}
-    unread = frozenset({*said, *gone, *(fault.path for fault in wrong)})
-    checked = checks(typed, path, replace(context, strict=strict, unread=unread)) if typed is not None else ()
+    typed, wrong = _typed(model, data, path)
+    said = frozenset(f"{fault.path}.{meant}" for fault, meant in strange if meant)
+    unread = said.union(fault.path for fault in wrong)
+    torn = frozenset(top for place in unread for top in _around(place))
+    known = replace(context, strict=strict, unread=unread, torn=torn)
+    checked = checks(typed, path, known) if typed is not None else ()
     # Where something is wrong already, no check knows better: it saw the data without it.
-    checked = (item for item in checked if not any(_under(item.path, place) for place in unread))
-    kept = (item for item in (*owed, *wrong, *checked) if not any(_under(item.path, meant) for meant in said))
-    return Findings.of((*strange, *kept))
+    checked = (item for item in checked if not _under(item.path, unread))
+    kept = (item for item in (*owed, *wrong, *checked) if not _under(item.path, said))
+    return Findings.of((*(fault for fault, _ in strange), *kept))
 
 
 def checks(part: Part, path: str, context: Context) -> Iterator[Finding]:
     """What the part, and every part within it, says of itself."""
     from mizzen.kinds.meta import Part
 
-    yield from part.check(path, context)
+    yield from _first(part.check(path, context))
     for name, info in type(part).model_fields.items():
         for place, inner in _within(getattr(part, name), f"{path}.{info.alias or name}"):
             if isinstance(inner, Part):
                 yield from checks(inner, place, context)
 
 
-def unknown_in(model: type[Part], data: Any, path: str) -> Iterator[Fault]:
-    """Unknown fields of `data`, read as `model`, at every depth. Faults of type are left to the model itself."""
+def _first(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """As long as they are not too many."""
+    faults = 0
+    for finding in findings:
+        yield finding
+        faults += isinstance(finding, Fault)
+        if faults == MOST:
+            return
+
+
+def unknown_in(model: type[Part], data: Any, path: str) -> Iterator[tuple[Fault, str | None]]:
+    """Fields of `data`, read as `model`, that are unknown or given by two names, at every depth.
+
+    With each goes the field that was meant, where it would otherwise be taken for absent, or for known. Faults of type
+    are left to the model itself.
+    """
     if not isinstance(data, Mapping):
         return
     fields = {info.alias or name: info.annotation for name, info in model.model_fields.items()}
+    given: dict[str, str] = {}
+    for name in data:
+        known = model.synonyms.get(name, name)
+        first = given.setdefault(known, name)
+        if first != name:
+            yield Fault(path, f"both '{first}' and '{name}' are given; they are the same field"), known
     if not model.open:
-        yield from unknown({name: 0 for name in data if name not in model.synonyms}, tuple(fields), path)
+        strange = {name: 0 for name in data if name not in model.synonyms}
+        for fault, meant in _unknown(strange, tuple(fields), path):
+            yield fault, None if meant in given else meant
     for name, value in data.items():
         annotation = fields.get(model.synonyms.get(name, name))
         if annotation is not None:
@@ -169,76 +197,40 @@ def _owed(model: type[Part], data: Mapping[str, Any], path: str) -> Iterator[Fau
             yield Fault(f"{path}.{info.alias or name}", _MESSAGES["missing"])
 
 
+def _unknown(data: Iterable[str], valid: Collection[str], path: str) -> Iterator[tuple[Fault, str | None]]:
+    """With each the valid name that was probably meant."""
+    for name in islice((str(name) for name in data if name not in valid), MOST):
+        meant = close_to(name, valid)
+        yield Fault(path, f"unknown field '{name}'; {_hint(meant, valid)}"), meant
+
+
+def _hint(close: str | None, valid: Collection[str], noun: str = "valid") -> str:
+    if close is not None:
+        return f"did you mean '{close}'?"
+    return f"{noun} are {', '.join(valid)}" if valid else "none is possible here"
+
+
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_MEANT = re.compile(r"^unknown field .*; did you mean '(.*)'\?$")
+_STEP = re.compile(r"[.\[]")
 
 
-def _under(path: str, top: str) -> bool:
-    return path == top or path.startswith((f"{top}.", f"{top}["))
+def _under(path: str, tops: Set[str]) -> bool:
+    return path in tops or any(top in tops for top in _around(path))
 
 
-def _typed(model: type[Part], data: Any, path: str) -> tuple[Part | None, tuple[Fault, ...], frozenset[str]]:
-    """The data as `model`. With faults, what is left without the faulty fields, so that the rest is examined, too.
-
-    The last are the paths of what had to go with them: lists and objects that cannot be without what is faulty.
-    """
-    try:
-        return _validated(model, data), (), frozenset()
-    except ValidationError as error:
-        faults, items = faults_of(error, path), _errors(error)
-    left, gone = deepcopy(data), set[tuple[int | str, ...]]()
-    stuck = [
-        item
-        for item in items
-        if not (_removed(left, item["loc"]) or _filled(left, item) or _pruned(left, item["loc"], gone))
-    ]
-    while not stuck:
-        try:
-            return _validated(model, left), faults, frozenset(_path(path, place) for place in gone)
-        except ValidationError as error:
-            stuck = [item for item in _errors(error) if not _pruned(left, item["loc"], gone)]
-    return None, faults, frozenset()
+def _around(path: str) -> Iterator[str]:
+    """The paths that this one is within."""
+    return (path[: step.start()] for step in _STEP.finditer(path))
 
 
-def _validated(model: type[Part], data: Any) -> Part:
+def _typed(model: type[Part], data: Any, path: str) -> tuple[Part | None, tuple[Fault, ...]]:
+    """The data as `model`. With faults, what is left without what is faulty, so that the rest is examined, too."""
     # As JSON, because only there strict means what it says on the wire: a list is good for a tuple, "3" for no number.
-    return model.model_validate_json(json.dumps(data), strict=True, extra="ignore")
-
-
-def _removed(data: Any, place: tuple[int | str, ...]) -> bool:
-    """Take one field out. False when it is no field of an object: an item of a list cannot go without moving others."""
-    for step in place[:-1]:
-        if not isinstance(data, list | dict) or (isinstance(data, list) and not isinstance(step, int)):
-            return False
-        try:
-            data = data[step]  # type: ignore[index]
-        except (KeyError, IndexError):
-            return False
-    return bool(place) and isinstance(data, dict) and data.pop(place[-1], data) is not data
-
-
-def _filled(data: Any, item: ErrorDetails) -> bool:
-    """Put an empty text where a required field is absent. If it must not be one, the next reading says so."""
-    place = item["loc"]
-    for step in place[:-1]:
-        try:
-            data = data[step]
-        except (KeyError, IndexError, TypeError):
-            return False
-    if item["type"] != "missing" or not isinstance(data, dict) or place[-1] in data:
-        return False
-    data[place[-1]] = ""
-    return True
-
-
-def _pruned(data: Any, place: tuple[int | str, ...], gone: set[tuple[int | str, ...]]) -> bool:
-    """Take out the nearest field around a place. False when there is none."""
-    around = (place[:end] for end in range(len(place) - 1, 0, -1) if isinstance(place[end - 1], str))
-    for field_ in around:
-        if field_ in gone or _removed(data, field_):
-            gone.add(field_)
-            return True
-    return False
+    text = json.dumps(data)
+    try:
+        return model.model_validate_json(text, strict=True, extra="ignore"), ()
+    except ValidationError as error:
+        return partial.read(model, text), faults_of(error, path)
 
 
 def _not_unicode(data: Any, path: str) -> Iterator[Fault]:
@@ -262,7 +254,7 @@ def _within(value: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield path, value
 
 
-def _unknown_within(annotation: Any, value: Any, path: str) -> Iterator[Fault]:
+def _unknown_within(annotation: Any, value: Any, path: str) -> Iterator[tuple[Fault, str | None]]:
     from mizzen.kinds.meta import Part
 
     origin, arguments = get_origin(annotation), get_args(annotation)

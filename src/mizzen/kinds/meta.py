@@ -189,7 +189,10 @@ def _tuple_of_list(value: Any) -> Any:
 class Part(BaseModel):
     """Base of every piece of a spec or status: frozen, camelCase on the wire, snake_case in code."""
 
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+    # Built when first used: whoever starts knows all kinds, and reads few of them.
+    model_config = ConfigDict(
+        frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore", defer_build=True
+    )
 
     open: ClassVar[bool] = False
     """May hold fields we do not know, such as a pod of Kubernetes."""

@@ -207,7 +207,8 @@ class ModelVersionSpec(Spec):
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from framework_warning(self.framework, f"{at}.framework")
-        if not self.artifacts and self.code is None and self.image is None and context.whole(at):
+        nothing = not self.artifacts and self.code is None and self.image is None
+        if nothing and context.read(at, "artifacts", "code", "image"):
             yield Fault(f"{at}.artifacts", "required, unless code or an image is given")
         if self.image is not None and "containers" not in context.capabilities:
             yield image_warning(f"{at}.image", "it cannot be served here")

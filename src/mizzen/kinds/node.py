@@ -11,11 +11,9 @@ from pydantic import AfterValidator, Field
 from mizzen.errors import Fault
 from mizzen.kinds.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.meta import Spec, Status
+from mizzen.kinds.parts import choices
 from mizzen.kinds.serving import Layer
 from mizzen.kinds.text.quantities import Amount, Bytes
-
-HOSTNAME_LABEL = "kubernetes.io/hostname"
-"""Every node carries it."""
 
 CAPABILITIES = ("containers", "gpus")
 
@@ -37,13 +35,14 @@ class NodeSpec(Spec):
     gpus: int = Field(0, ge=0, le=64, description="GPUs it offers.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
+        repeated = dict(choices.again(self.capabilities))
         for index, capability in enumerate(self.capabilities):
             place = f"{at}.capabilities[{index}]"
-            if capability in self.capabilities[:index]:
+            if index in repeated:
                 yield Fault(place, f"'{capability}' is given twice")
             elif capability not in CAPABILITIES:
                 yield Warn(place, f"unknown capability '{capability}'; {suggestion(capability, CAPABILITIES, 'known')}")
-        if self.gpus and "gpus" not in self.capabilities:
+        if self.gpus and "gpus" not in self.capabilities and context.whole(f"{at}.capabilities"):
             yield Warn(f"{at}.gpus", "not used, because capabilities do not hold 'gpus'")
 
 

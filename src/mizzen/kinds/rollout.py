@@ -59,7 +59,7 @@ class Analysis(Part):
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from choices.exactly_one(self, ("metric", "query"), at, context)
         yield from choices.exactly_one(self, ("threshold", "vs"), at, context)
-        if self.tolerance is not None and self.vs is None and context.whole(at):
+        if self.tolerance is not None and self.vs is None and context.read(at, "vs"):
             yield Fault(f"{at}.tolerance", "only with vs")
         if self.higher_is_better is not None and self.metric is not None:
             yield Fault(f"{at}.higherIsBetter", f"only with query: it is known of {self.metric}")
@@ -67,7 +67,7 @@ class Analysis(Part):
             yield Fault(f"{at}.threshold", f"{self.metric} is a share: from 0 to 1, not {self.threshold:g}")
         if self.metric is not None and self.metric not in SHARES and self.threshold is not None and self.threshold <= 0:
             yield Fault(f"{at}.threshold", f"must be above 0, not {self.threshold:g}")
-        if self.failure_limit >= self.count:
+        if self.failure_limit >= self.count and context.read(at, "count"):
             yield Warn(f"{at}.failureLimit", f"with {self.count} measurements the analysis can never fail")
 
 

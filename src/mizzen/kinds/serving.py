@@ -10,7 +10,7 @@ from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 from mizzen.errors import Fault
 from mizzen.kinds.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.meta import DEFAULT_NAMESPACE, Part, Present, Ref, Spec, Status
-from mizzen.kinds.parts import env, tensors
+from mizzen.kinds.parts import choices, env, tensors
 from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.parts.pods import PodTemplate, image_warning, unrunnable_images
 from mizzen.kinds.parts.tensors import Tensor, TensorSpec
@@ -88,7 +88,7 @@ class AutoScale(Part):
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        if self.min_replicas > self.max_replicas:
+        if self.min_replicas > self.max_replicas and context.read(at, "maxReplicas"):
             yield Fault(f"{at}.minReplicas", f"{self.min_replicas} is above maxReplicas, {self.max_replicas}")
 
 
@@ -105,7 +105,7 @@ class ModelFile(Part):
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if self.insecure_skip_verify:
             yield Warn(f"{at}.insecureSkipVerify", "the archive is served without being verified")
-        elif self.sha256sum is None and context.whole(at):
+        elif self.sha256sum is None and context.read(at, "sha256sum", "insecureSkipVerify"):
             yield Fault(f"{at}.sha256sum", "required, unless insecureSkipVerify is true")
 
 
@@ -162,24 +162,24 @@ class InferenceModelSpec(Spec):
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from framework_warning(self.framework_type, f"{at}.frameworkType")
-        yield from self._what_is_served(at)
+        yield from self._what_is_served(at, context)
         yield from self._where_it_runs(at, context)
         yield from self._how_it_answers(at, context)
         yield from env.repeated(self.env, f"{at}.env")
         for index, name in enumerate(self.extra_names):
             if name == context.name:
                 yield Fault(f"{at}.extraNames[{index}]", f"'{name}' is its own name already")
-            if name in self.extra_names[:index]:
-                yield Fault(f"{at}.extraNames[{index}]", f"'{name}' is given twice")
+        for index, name in choices.again(self.extra_names):
+            yield Fault(f"{at}.extraNames[{index}]", f"'{name}' is given twice")
 
-    def _what_is_served(self, at: str) -> Iterator[Finding]:
+    def _what_is_served(self, at: str, context: Context) -> Iterator[Finding]:
         if self.image:
             yield from self._ignored(at, "image", "an image is given")
             return
         if self.manifest:
             yield from self._ignored(at, "manifest", "a manifest is given")
             yield from _target_faults(self.manifest, self.target_version, at)
-        elif self.follow_alias and (self.target_version or "").isdecimal():
+        elif self.follow_alias and (self.target_version or "").isdecimal() and context.read(at, "image", "manifest"):
             yield Fault(f"{at}.followAlias", f"targetVersion {self.target_version} is a version, which never moves")
 
     def _ignored(self, at: str, by: str, because: str) -> Iterator[Warn]:
@@ -211,7 +211,7 @@ class InferenceModelSpec(Spec):
 
     def _how_it_answers(self, at: str, context: Context) -> Iterator[Finding]:
         automatic = self.batching is not None and self.batching.batch_size == "auto"
-        if automatic and self.timeout_ms is None and context.whole(at):
+        if automatic and self.timeout_ms is None and context.read(at, "timeoutMs"):
             yield Fault(f"{at}.batching.batchSize", "'auto' needs spec.timeoutMs, the latency to stay within")
         yield from tensors.repeated(self.inputs, f"{at}.inputs")
         yield from tensors.repeated(self.outputs, f"{at}.outputs")
@@ -220,29 +220,31 @@ class InferenceModelSpec(Spec):
 
 
 def default_output_faults(answer: tuple[Tensor, ...], outputs: Iterable[TensorSpec], at: str) -> Iterator[Fault]:
-    """Of a default answer by itself, and against the outputs that are declared, if any are."""
+    """Of a default answer by itself, and against the outputs that are declared, if any are.
+
+    An output whose name or type could not be read is not compared with anything.
+    """
     if not answer:
         yield Fault(at, "must have at least 1")
     yield from tensors.repeated(answer, at)
     declared = {output.name: output for output in outputs}
     for index, tensor in enumerate(answer):
         wanted = declared.get(tensor.name)
-        if declared and wanted is None:
+        if declared and wanted is None and all(declared):
             hint = suggestion(tensor.name, tuple(declared), "outputs")
             yield Fault(f"{at}[{index}].name", f"no output '{tensor.name}'; {hint}")
-        elif wanted is not None and wanted.datatype != tensor.datatype:
+        elif wanted is not None and wanted.datatype not in ("", tensor.datatype):
             yield Fault(f"{at}[{index}].datatype", f"must be {wanted.datatype}, as the output is")
 
 
 def _target_faults(manifest: tuple[ModelFile, ...], target: str | None, at: str) -> Iterator[Fault]:
     versions = [file.version for file in manifest]
-    for index, version in enumerate(versions):
-        if version in versions[:index]:
-            yield Fault(f"{at}.manifest[{index}].version", f"version {version} is given twice")
-    listed = ", ".join(dict.fromkeys(versions))
+    for index, version in choices.again(versions):
+        yield Fault(f"{at}.manifest[{index}].version", f"version {version} is given twice")
+    listed = ", ".join(dict.fromkeys(filter(None, versions)))
     if target is None and len(versions) > 1:
         yield Fault(f"{at}.targetVersion", f"required, because the manifest has several versions: {listed}")
-    if target is not None and target not in versions:
+    if target is not None and target not in versions and all(versions):  # one that was not read may be meant
         yield Fault(f"{at}.targetVersion", f"no version {target} in the manifest; versions are {listed}")
 
 

@@ -112,12 +112,18 @@ class TrainingJobSpec(Spec):
         yield from env.repeated(self.env, f"{at}.env")
         if self.image and "containers" not in context.capabilities:
             yield image_warning(f"{at}.image", "the job cannot run here")
-        templated = any(replica.template is not None for replica in self.replica_map.values())
-        if not (self.version or self.image or self.command or templated) and context.whole(at):
+        if not (self.version or self.image or self.command) and self._bare(at, context):
             yield Fault(at, "has nothing to run: give version, image, command, or templates in replicaSpecs")
-        yield from self._replica_faults(at)
+        yield from self._replica_faults(at, context)
 
-    def _replica_faults(self, at: str) -> Iterator[Fault]:
+    def _bare(self, at: str, context: Context) -> bool:
+        """Is it certain that nothing says what to run?"""
+        given = (name for name, specs in self._maps().items() if specs is not None)
+        where = f"{at}.{next(given, 'replicaSpecs')}"
+        sure = context.read(at, "version", "image", "command", *self._maps())
+        return sure and untemplated(self.replica_map, where, context)
+
+    def _replica_faults(self, at: str, context: Context) -> Iterator[Fault]:
         given = [name for name, specs in self._maps().items() if specs is not None]
         if self.replicas is not None:
             given.append("replicas")
@@ -126,7 +132,8 @@ class TrainingJobSpec(Spec):
             return
         where = f"{at}.{given[0]}" if given else at
         yield from map_faults(self.replica_map, where)
-        if self.success_policy == "AllWorkers" and not _count(self.replica_map, "Worker"):
+        sure = context.read(at, "replicas", *self._maps())
+        if self.success_policy == "AllWorkers" and not _count(self.replica_map, "Worker") and sure:
             yield Fault(f"{at}.successPolicy", "AllWorkers needs at least one Worker")
 
     def _maps(self) -> dict[str, dict[str, ReplicaSpec] | None]:
@@ -135,6 +142,13 @@ class TrainingJobSpec(Spec):
             "tfReplicaSpecs": self.tf_replica_specs,
             "pytorchReplicaSpecs": self.pytorch_replica_specs,
         }
+
+
+def untemplated(replicas: Mapping[str, ReplicaSpec], at: str, context: Context) -> bool:
+    """Is it certain that no replica has a template?"""
+    return all(
+        replica.template is None and context.read(f"{at}.{type_}", "template") for type_, replica in replicas.items()
+    )
 
 
 def map_faults(replicas: Mapping[str, ReplicaSpec], at: str) -> Iterator[Fault]:

@@ -16,6 +16,9 @@ from mizzen.kinds.parts.env import SecretKeyRef
 EXIT_PERMANENT = 78
 """Exit code of a process that cannot work however often it is started: it is not started again (sysexits EX_CONFIG)."""
 
+MODEL_LABEL = "mizzen.dev/model"
+"""Which model it serves: a label, so that what runs already can be given one without a restart."""
+
 
 class WorkloadSpec(Spec):
     """What every replica runs with, set by the engine beside `env` and `secretEnv`:

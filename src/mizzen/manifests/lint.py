@@ -54,7 +54,7 @@ def repeated(documents: Sequence[Document], namespace: str = DEFAULT_NAMESPACE) 
 def demand_good(checked: Iterable[Checked]) -> None:
     """Invalid with the faults of all documents, each with the file and the object it is of."""
     faults = tuple(
-        Fault(f"{one.document.source}: {one.document}: {fault.path}".removesuffix(": "), fault.message)
+        Fault(f"{one.document.place}: {fault.path}".removesuffix(": "), fault.message)
         for one in checked
         for fault in one.faults
     )

@@ -50,6 +50,13 @@ class Document:
         name = self.metadata.get("name")
         return name if isinstance(name, str) else ""
 
+    @property
+    def place(self) -> str:
+        """Where it is and what, for messages; only where, when it cannot be read at all."""
+        if self.data:
+            return f"{self.source}: {self}"
+        return self.source if self.line == 1 else f"{self.source}, line {self.line}"
+
     def __str__(self) -> str:
         """`Kind/name`, as far as it is known."""
         kind = self.kind.name if self.kind else str(self.data.get("kind") or "object")

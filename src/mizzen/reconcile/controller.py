@@ -22,6 +22,8 @@ class Listing(Protocol):
     def items(self) -> tuple[Resource, ...]: ...
     @property
     def resource_version(self) -> str: ...
+    @property
+    def next(self) -> str | None: ...
 
 
 class Event(Protocol):
@@ -33,7 +35,7 @@ class Event(Protocol):
 
 class Store(Protocol):
     async def get(self, ref: Ref) -> Resource: ...
-    async def list(self, kind: str) -> Listing: ...
+    async def list(self, kind: str, *, limit: int | None = None, after: str | None = None) -> Listing: ...
     async def create(self, new: Resource, by: str) -> Resource: ...
     async def update(self, new: Resource, by: str) -> Resource: ...
     async def update_status(
@@ -71,6 +73,17 @@ class Decision:
     """What must still hold of other objects when the status is written: a `Guard` of stores."""
 
 
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """In `watches`: of this kind matters only that an object is there, is being deleted, or is gone.
+
+    For kinds with many objects whose specs hardly ever change: nothing is kept of them, and their statuses wake nobody,
+    unless the spec has changed once. What such a spec names must not change.
+    """
+
+    kind: str
+
+
 StoreT = TypeVar("StoreT", bound=Store)
 S_contra = TypeVar("S_contra", contravariant=True)
 F = TypeVar("F", bound=Facts)
@@ -79,11 +92,17 @@ F = TypeVar("F", bound=Facts)
 class Controller(Protocol[S_contra, F]):
     kind: str
     """Kind of the keys."""
-    watches: tuple[str, ...]
-    """Other kinds whose changes may concern a key."""
+
+    @property
+    def watches(self) -> tuple[str | Presence, ...]:
+        """Other kinds whose changes may concern a key."""
+        ...
 
     def keys(self, resource: Resource) -> Iterable[Ref]:
-        """The keys that a change of a watched resource concerns. Must bear any spec, also a broken one."""
+        """The keys that a change of a watched resource concerns. Must bear any spec, also a broken one.
+
+        Asked of each object of a kind that is watched whole before anything is loaded, and again after each change.
+        """
         ...
 
     async def load(self, store: S_contra, ref: Ref) -> F | None:

@@ -5,11 +5,14 @@ A key says *look at this object*, never what happened to it, so one entry stands
 - A key is in the hands of one worker at a time; added meanwhile, it runs again afterwards.
 - No key is lost: after every `add` there is a `take` that begins later.
 - First come, first served. A key that runs again goes to the end.
+- There are two rows: keys that somebody waits for, and behind them those that are merely due, such as all at a start.
+  While both have keys, their turns alternate: neither row can hold up the other.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -44,8 +47,13 @@ class LoopTimer:
 class KeyedQueue:
     def __init__(self, timer: Timer) -> None:
         self._timer = timer
-        self._order: asyncio.Queue[Ref] = asyncio.Queue()
-        self._queued: set[Ref] = set()
+        self._front: deque[Ref] = deque()
+        self._behind: deque[Ref] = deque()
+        self._queued: dict[Ref, deque[Ref]] = {}
+        """The row that each key waits in. One that was moved up is left in the other row, and passed over there."""
+        self._waiting = asyncio.Semaphore(0)
+        """Counts `queued`."""
+        self._front_is_next = True
         self._working: set[Ref] = set()
         self._again: set[Ref] = set()
         self._later: dict[Ref, tuple[float, Scheduled]] = {}
@@ -55,9 +63,15 @@ class KeyedQueue:
         """Look at the key as soon as a worker is free."""
         if key in self._working:
             self._again.add(key)
+        elif self._queued.get(key) is not self._front:
+            self._enter(key, self._front)
+
+    def add_behind(self, key: Ref) -> None:
+        """Look at the key when those that were added are done, or at every second turn."""
+        if key in self._working:
+            self._again.add(key)
         elif key not in self._queued:
-            self._queued.add(key)
-            self._order.put_nowait(key)
+            self._enter(key, self._behind)
 
     def add_after(self, key: Ref, seconds: float) -> None:
         """Look at the key then. Of several times asked for, the earliest wins."""
@@ -84,8 +98,9 @@ class KeyedQueue:
 
     async def take(self) -> Ref:
         """The next key, held by the caller until `done`."""
-        key = await self._order.get()
-        self._queued.discard(key)
+        await self._waiting.acquire()
+        key = self._first()
+        del self._queued[key]
         self._working.add(key)
         return key
 
@@ -94,6 +109,20 @@ class KeyedQueue:
         if key in self._again:
             self._again.discard(key)
             self.add(key)
+
+    def _enter(self, key: Ref, row: deque[Ref]) -> None:
+        if key not in self._queued:
+            self._waiting.release()
+        self._queued[key] = row
+        row.append(key)
+
+    def _first(self) -> Ref:
+        while True:
+            row = self._front if self._front and (self._front_is_next or not self._behind) else self._behind
+            key = row.popleft()
+            if self._queued.get(key) is row:
+                self._front_is_next = row is self._behind
+                return key
 
     def _due(self, key: Ref) -> None:
         del self._later[key]

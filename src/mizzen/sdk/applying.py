@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mizzen import errors
+from mizzen.kinds import catalog
 from mizzen.manifests import canonical, reader
 from mizzen.manifests import lint as linting
 from mizzen.manifests.lint import CAPABILITIES, Checked
@@ -22,6 +23,8 @@ Manifests = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, A
 """A path, `-` for stdin, a text (it has a line break, or begins with a brace), one object, or several."""
 
 _TRIES: Final = 5
+_MOST_ASSUMED: Final = 200
+_KINDS: Final = [kind.name for kind in catalog.KINDS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ async def apply(
     plane: Resources, manifests: Manifests, *, dry_run: bool = False, namespace: str | None = None
 ) -> list[Applied]:
     wanted = good(plane, documents(manifests), namespace)
-    return [await apply_one(plane, document, dry_run=dry_run, namespace=namespace) for document in wanted]
+    return [applied async for applied in apply_each(plane, wanted, dry_run=dry_run, namespace=namespace)]
 
 
 def good(plane: Resources, found: list[Document], namespace: str | None = None) -> list[Document]:
@@ -74,21 +77,30 @@ def good(plane: Resources, found: list[Document], namespace: str | None = None) 
     return found
 
 
-async def apply_one(
-    plane: Resources, document: Document, *, dry_run: bool = False, namespace: str | None = None
-) -> Applied:
-    """One that was found good. A conflict with somebody else's write is tried again: the file says what is wanted."""
-    for warning in document.warnings:
-        plane.warn(str(warning))
-    wanted = _placed(document.data, namespace or plane.namespace)
+async def apply_each(
+    plane: Resources, found: Iterable[Document], *, dry_run: bool = False, namespace: str | None = None
+) -> AsyncIterator[Applied]:
+    """Documents that were found good, each when it is done: kind by kind as the catalog has them, models before what
+    names a model; those of one kind as they were written."""
+    before: list[Mapping[str, Any]] = []
+    for document in sorted(found, key=lambda one: _KINDS.index(one.data["kind"])):
+        for warning in document.warnings:
+            plane.warn(str(warning))
+        wanted = _placed(document.data, namespace or plane.namespace)
+        yield await _apply_one(plane, wanted, dry_run=dry_run, assume=_assumed(before, wanted) if dry_run else ())
+        before.append(wanted)
+
+
+async def _apply_one(plane: Resources, wanted: Mapping[str, Any], *, dry_run: bool, assume: Sequence[str]) -> Applied:
+    """A conflict with somebody else's write is tried again: the file says what is wanted."""
     kind, metadata = str(wanted["kind"]), wanted["metadata"]
     for left in reversed(range(_TRIES)):
         live = await _live(plane, wanted)
         try:
             if live is None:
-                stored, outcome = await plane.create(wanted, dry_run=dry_run), "created"
+                stored, outcome = await plane.create(wanted, dry_run=dry_run, assume=assume), "created"
             else:
-                stored = await plane.replace(_over(live, wanted), dry_run=dry_run)
+                stored = await plane.replace(_over(live, wanted), dry_run=dry_run, assume=assume)
                 outcome = "unchanged" if _same(live, stored) else "configured"
         except (errors.Conflict, errors.AlreadyExists):
             if not left or _version(live) == _version(await _live(plane, wanted)):
@@ -104,6 +116,17 @@ async def diff(plane: Resources, found: list[Document], *, namespace: str | None
         wanted = _placed(document.data, namespace or plane.namespace)
         pieces.append(canonical.difference(await _live(plane, wanted), wanted, source=Path(document.source).name))
     return "".join(pieces)
+
+
+def _assumed(before: Iterable[Mapping[str, Any]], wanted: Mapping[str, Any]) -> list[str]:
+    """What would be there by now, of all that this object may speak of: a batch can be large, a query cannot."""
+    said, space = json.dumps(wanted["spec"], ensure_ascii=False), wanted["metadata"]["namespace"]
+    there = [
+        f"{one['kind']}/{one['metadata']['name']}"
+        for one in before
+        if one["metadata"]["namespace"] == space and one["metadata"]["name"].partition(".")[0] in said
+    ]
+    return there[:_MOST_ASSUMED]
 
 
 def _elsewhere(found: list[Document], namespace: str | None) -> Iterable[Checked]:

@@ -31,7 +31,7 @@ class Calls:
         self._patience = patience
         self._on_warning = on_warning
         self._control = Transport(
-            place.control_url, place.token, hint=place.hint, patience=patience, on_warning=on_warning
+            place.control_url, place.token, hint=place.hint, patience=patience, on_warning=on_warning, control=True
         )
         self._inference: Transport | None = None
 
@@ -51,6 +51,10 @@ class Calls:
     async def request(self, method: str, path: str, **more: Any) -> dict[str, Any]:
         """Any call of the control API that answers JSON: `body`, `params` and `timeout` may be given."""
         return await self._control.json(method, path, **more)
+
+    async def answer(self, method: str, path: str, **more: Any) -> tuple[int, dict[str, Any]]:
+        """As `request`, with the number of the answer."""
+        return await self._control.answer(method, path, **more)
 
     def warn(self, text: str) -> None:
         """Something odd, told as the plane's own warnings are."""

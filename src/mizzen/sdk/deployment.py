@@ -19,6 +19,8 @@ TIMEOUT: Final = 120.0
 """Seconds for a model to load."""
 
 _HOPELESS: Final = frozenset({"LoadFailed", "CrashLoop"})
+UNTRUSTED: Final = "is not marked as trusted"
+"""In what a runtime says of code that nobody has vouched for."""
 _PAUSE: Final = 0.05
 _LAST_LINES: Final = 15
 
@@ -86,6 +88,8 @@ async def wait_loaded(plane: Registry, server: str, seconds: float, *, keep: boo
         await plane.delete("inferencemodels", server)
         hint = f"it stays registered as {model} version {version}; 'mizzen serve {model} {version}' tries it again"
     reason = broken.get("message") or broken["reason"]
+    if UNTRUSTED in reason:
+        hint = f"let an admin of the model run 'mizzen version trust {model} {version}'; {hint}"
     raise errors.ModelFailed(f"{server} cannot be served ({broken['reason']}): {reason}{printed}", hint=hint)
 
 

@@ -18,6 +18,7 @@ from mizzen.supervisor import launch
 from mizzen.supervisor.home import Home, UnusableHome
 
 DEFAULT_DATA_DIR: Final = ".mizzen"
+_ONE_LINE: Final = "look at MIZZEN_TOKEN, or what was given: it must be the one line that 'mizzen token create' printed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def find(
     environ: Mapping[str, str] = os.environ,
 ) -> Place:
     """The plane meant: by `url`, by `data_dir`, by MIZZEN_URL, by MIZZEN_DATA_DIR, or in ./.mizzen. Unavailable."""
-    token = token or environ.get("MIZZEN_TOKEN")
+    token = cleaned(token or environ.get("MIZZEN_TOKEN"))
     if url is None and data_dir is None:
         url = environ.get("MIZZEN_URL")
     if url is None:
@@ -51,6 +52,16 @@ def find(
             f"'{url}' is no address of a plane", hint="write it as http://127.0.0.1:8470, say, in MIZZEN_URL"
         )
     return Place(url.rstrip("/"), None, token, hint=f"is the plane at {url} running? MIZZEN_URL says which one to use")
+
+
+def cleaned(token: str | None) -> str | None:
+    """Without what files and shells leave around it. BadRequest, which never shows it, when no header can carry it."""
+    token = (token or "").strip()
+    if "\n" in token or "\r" in token:
+        raise errors.BadRequest("the token holds a line break", hint=_ONE_LINE)
+    if not token.isascii() or not token.isprintable():
+        raise errors.BadRequest("the token holds a character that no token has", hint=_ONE_LINE)
+    return token or None
 
 
 def data_dir_of(given: str | Path | None, environ: Mapping[str, str] = os.environ) -> Path:
@@ -64,8 +75,9 @@ def in_data_dir(data_dir: Path, token: str | None = None) -> Place:
     if info is None:
         raise errors.Unavailable(f"no plane runs in {data_dir}", hint=hint)
     control_url, inference_url = urls(info)
+    token = cleaned(token)
     if token is None:
-        token = _token(data_dir)
+        token = cleaned(_token(data_dir))
     return Place(control_url, inference_url, token, data_dir, hint)
 
 
@@ -93,7 +105,7 @@ def start_hint(data_dir: Path) -> str:
 def _token(data_dir: Path) -> str | None:
     file = data_dir / "admin-token"
     try:
-        return file.read_text().strip()
+        return file.read_text()
     except FileNotFoundError:
         return None
     except PermissionError as error:

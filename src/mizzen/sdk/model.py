@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from mizzen import errors
+from mizzen.sdk import times
+
 if TYPE_CHECKING:
     from mizzen.sdk.payload import Prediction
     from mizzen.sdk.sync import Plane
@@ -61,18 +64,27 @@ class Model:
 
     def add_version(
         self,
-        source: Any,
+        source: Any = None,
         *,
+        git: str | Mapping[str, str] | None = None,
+        url: str | None = None,
+        sha256: str | None = None,
         version: str | int | None = None,
         framework: str | None = None,
         entrypoint: str | None = None,
         labels: Mapping[str, str] | None = None,
         progress: Callable[[int, int | None], None] | None = None,
     ) -> str:
-        """Register files, a git revision or a URL as the next version, or as the one named. The version."""
+        """Register files, a git revision or a URL as the next version, or as the one named. The version.
+
+        `git` is {"repo", "ref", "path"} or `<url>[@ref][#path]`; `url` needs `sha256`.
+        """
         added = self.plane.calls.add_version(
             self.name,
             source,
+            git=git,
+            url=url,
+            sha256=sha256,
             version=version,
             framework=framework,
             entrypoint=entrypoint,
@@ -80,6 +92,10 @@ class Model:
             progress=progress,
         )
         return str(self.plane.run(added)["version"])
+
+    def trust_version(self, version: str | int) -> None:
+        """Vouch for a version that somebody else brought: its code and pickles may run."""
+        self.plane.run(self.plane.calls.trust_version(self.name, version))
 
     def delete_version(self, version: str | int) -> None:
         """Conflict while it is served, current or has an alias."""
@@ -111,7 +127,7 @@ class Model:
         )
 
     def history(self, at: str | datetime | None = None) -> list[dict[str, Any]]:
-        """Who did what to the model and what belongs to it, oldest first; with `at`, up to then."""
+        """Who did what to the model and what belongs to it, oldest first; with `at` (a time, or `10m`), until then."""
         entries = self.plane.run(self.plane.calls.history(self.name))
         if at is None:
             return entries
@@ -132,5 +148,8 @@ class Model:
 
 
 def _time(at: str | datetime) -> datetime:
-    """Without a zone, local time."""
-    return (datetime.fromisoformat(at) if isinstance(at, str) else at).astimezone(UTC)
+    """Without a zone, local time. Invalid."""
+    try:
+        return times.parse(at) if isinstance(at, str) else at.astimezone(UTC)
+    except ValueError as error:
+        raise errors.Invalid(str(error)) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from mizzen import errors
@@ -48,7 +48,9 @@ class People(Resources):
 
     async def permit(self, principal: str, *verbs: str, target: str) -> list[str]:
         """Let somebody do this with `iris`, `iris@prod` or `namespace/default`. The verbs they have there now."""
-        return await self._bind(principal, target, lambda had: {*had, *verbs}, verbs)
+        given = await self._bind(principal, target, lambda had: {*had, *verbs}, verbs)
+        await self._warn_of_alias(target)
+        return given
 
     async def forbid(self, principal: str, *verbs: str, target: str) -> list[str]:
         """Take verbs back that `permit` gave. The verbs that are left."""
@@ -58,10 +60,12 @@ class People(Resources):
         """Names and keys; values are never shown."""
         return _items(await self.request("GET", "/secret", params=self.within(namespace)))
 
-    async def set_secret(self, name: str, data: Mapping[str, str], *, namespace: str | None = None) -> dict[str, Any]:
-        """All its values at once: what was there before is replaced."""
-        body = {"data": dict(data)}
-        return await self.request("PUT", f"/secret/{escaped(name)}", body=body, params=self.within(namespace))
+    async def set_secret(
+        self, name: str, data: Mapping[str, str], *, replace: bool = False, namespace: str | None = None
+    ) -> dict[str, Any]:
+        """Add or change these values; with `replace`, they are all that is left."""
+        method, path = "PUT" if replace else "PATCH", f"/secret/{escaped(name)}"
+        return await self.request(method, path, body={"data": dict(data)}, params=self.within(namespace))
 
     async def delete_secret(self, name: str, *, namespace: str | None = None) -> None:
         await self.request("DELETE", f"/secret/{escaped(name)}", params=self.within(namespace))
@@ -80,7 +84,9 @@ class People(Resources):
             if not token:
                 return
 
-    async def _bind(self, principal: str, target: str, change: Any, verbs: Iterable[str]) -> list[str]:
+    async def _bind(self, principal: str, target: str, change: Any, verbs: Sequence[str]) -> list[str]:
+        if not verbs:
+            raise errors.Invalid("no verb is given", hint=f"verbs are {', '.join(VERBS)}")
         unknown = [verb for verb in verbs if verb not in VERBS]
         if unknown:
             raise errors.Invalid(f"no verb '{unknown[0]}'", hint=f"verbs are {', '.join(VERBS)}")
@@ -100,6 +106,20 @@ class People(Resources):
                 continue
             return wanted
         raise AssertionError("the last try returns or raises")
+
+    async def _warn_of_alias(self, target: str) -> None:
+        """The plane warns of names that nothing has, but knows no aliases by name."""
+        namespace, about = targeted(target, self.namespace)
+        if "alias" not in about:
+            return
+        try:
+            model = await self.get("models", about["model"], namespace=namespace)
+        except (errors.NotFound, errors.Forbidden):
+            return
+        aliases = model["spec"].get("aliases") or {}
+        if about["alias"] not in aliases:
+            known = f"its aliases are {', '.join(sorted(aliases))}" if aliases else "it has none"
+            self.warn(f"model '{about['model']}' has no alias '{about['alias']}' yet; {known}")
 
     async def _binding(self, name: str, namespace: str) -> dict[str, Any] | None:
         try:
@@ -122,6 +142,8 @@ def targeted(target: str, namespace: str) -> tuple[str, dict[str, str]]:
     """The namespace that a target lies in, and the target of a RoleBinding there. Invalid when it is none."""
     if target.startswith("namespace/"):
         space = target.removeprefix("namespace/")
+        if not space:
+            raise errors.Invalid(f"'{target}' names no namespace", hint="write namespace/default, say")
         return space, {"namespace": space}
     found = re.fullmatch(r"([^@:/]+)(?:@([^@:/]+))?", target)
     if found is None:

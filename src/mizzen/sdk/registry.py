@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from mizzen import errors
 from mizzen.sdk import deployment, undoing
 from mizzen.sdk.calls import escaped
 from mizzen.sdk.predictions import Predictions
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from mizzen.sdk.undoing import Undone
 
 Objects = builtins.list[dict[str, Any]]
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class Registry(Resources, Predictions):
@@ -47,14 +50,14 @@ class Registry(Resources, Predictions):
 
     async def versions(self, model: str) -> Objects:
         """The ModelVersions of a model, in the order they were made."""
-        await self.get("models", model)
+        await self.get("models", named(model))
         found = self.objects("modelversions", fields={"spec.modelName": model})
         items = [item async for item in found]
         return sorted(items, key=lambda item: (item["metadata"].get("creationTimestamp", ""), item["metadata"]["name"]))
 
     async def list_versions(self, model: str) -> Objects:
         """The versions in the words of the /model API: numbers in order, then names."""
-        return await self._all(f"{_model(model)}/version", {})
+        return sorted(await self._all(f"{_model(model)}/version", {}), key=_version_order)
 
     async def describe_version(self, model: str, version: str | int) -> dict[str, Any]:
         return await self.request("GET", f"{_model(model)}/version/{escaped(version)}", params=self.within())
@@ -62,27 +65,38 @@ class Registry(Resources, Predictions):
     async def add_version(
         self,
         model: str,
-        source: Any,
+        source: Any = None,
         *,
+        git: str | Mapping[str, str] | None = None,
+        url: str | None = None,
+        sha256: str | None = None,
         version: str | int | None = None,
         framework: str | None = None,
         entrypoint: str | None = None,
         labels: Mapping[str, str] | None = None,
         progress: Callable[[int, int | None], None] | None = None,
     ) -> dict[str, Any]:
-        """Register the next version of a model, or the one named; `upload` says which sources it takes."""
+        """Register the next version of a model, or the one named; `upload` says which sources it takes.
+
+        In place of `source`: `git`, {"repo", "ref", "path"} or `<url>[@ref][#path]`; or `url` with `sha256`.
+        """
         from mizzen.sdk import upload
 
         return await upload.add_version(
             self,
-            model,
-            source,
+            named(model),
+            upload.sourced(source, git, url, sha256),
             version=None if version is None else str(version),
             framework=framework,
             entrypoint=entrypoint,
             labels=labels,
             progress=progress,
         )
+
+    async def trust_version(self, model: str, version: str | int) -> dict[str, Any]:
+        """Vouch for a version that somebody else brought: what is in it may run. Needs `admin` on the model."""
+        path = f"{_model(model)}/version/{escaped(version)}/trust"
+        return await self.request("POST", path, params=self.within())
 
     async def delete_version(self, model: str, version: str | int) -> dict[str, Any]:
         return await self.request("DELETE", f"{_model(model)}/version/{escaped(version)}", params=self.within())
@@ -189,5 +203,20 @@ class Registry(Resources, Predictions):
                 return items
 
 
+def _version_order(version: Mapping[str, Any]) -> tuple[int, str]:
+    """Each page is in order; all of them together are not. Numbers have no leading zeros: the longer is the larger."""
+    text = str(version["version"])
+    return (len(text), text) if text.isdecimal() else (1_000_000, text)
+
+
+def named(name: str) -> str:
+    """The name of a model. Invalid when it can be none: then it is no use to ask whether it is there."""
+    if not _NAME.fullmatch(name):
+        raise errors.Invalid(
+            f"'{name[:100]}' is no name of a model", hint="lower-case letters, digits and '-', at most 63"
+        )
+    return name
+
+
 def _model(name: str) -> str:
-    return f"/model/{escaped(name)}"
+    return f"/model/{escaped(named(name))}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -62,16 +62,20 @@ class Resources(Calls):
                 break
         return {**listing, "items": items[:limit]}
 
-    async def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
-        """AlreadyExists."""
+    async def create(
+        self, manifest: Mapping[str, Any], *, dry_run: bool = False, assume: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """AlreadyExists. `assume`: for a dry run, what counts as being there already, each Kind/name."""
         path = self.path(manifest["kind"], namespace=manifest["metadata"].get("namespace"))
-        return await self.request("POST", path, body=manifest, params={"dryRun": "All" if dry_run else None})
+        return await self.request("POST", path, body=manifest, params=_tried(assume) if dry_run else {})
 
-    async def replace(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
-        """Conflict when it names a `resourceVersion` that is no longer the object's."""
+    async def replace(
+        self, manifest: Mapping[str, Any], *, dry_run: bool = False, assume: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Conflict when it names a `resourceVersion` that is no longer the object's. `assume` as for `create`."""
         metadata = manifest["metadata"]
         path = self.path(manifest["kind"], metadata["name"], namespace=metadata.get("namespace"))
-        return await self.request("PUT", path, body=manifest, params={"dryRun": "All" if dry_run else None})
+        return await self.request("PUT", path, body=manifest, params=_tried(assume) if dry_run else {})
 
     async def delete(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]:
         return await self.request("DELETE", self.path(kind, name, namespace=namespace))
@@ -81,7 +85,8 @@ class Resources(Calls):
     ) -> builtins.list[Applied]:
         """Create or update every object of a file, a folder, a YAML text or data.
 
-        All are looked at first: Invalid, with every fault, and nothing sent. With `dry_run` nothing is written.
+        All are looked at first: Invalid, with every fault, and nothing sent. They are sent, and told of, in an order
+        in which each finds what it speaks of: models, versions, servers, and so on. With `dry_run` nothing is written.
         """
         from mizzen.sdk import applying
 
@@ -225,6 +230,10 @@ def _refused(resource: Mapping[str, Any]) -> str:
     found = condition_of(resource, "Accepted")
     current = found.get("observedGeneration", 0) >= resource["metadata"].get("generation", 0)
     return str(found.get("message") or found.get("reason")) if found.get("status") == "False" and current else ""
+
+
+def _tried(assume: Sequence[str]) -> dict[str, str | None]:
+    return {"dryRun": "All", "assume": ",".join(assume) or None}
 
 
 def _selector(given: Selection) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import Final
 
 from mizzen import errors
-from mizzen.supervisor import client, survivors
+from mizzen.supervisor import client, procfs, survivors
 from mizzen.supervisor.home import Home
 
 PARTS: Final = re.compile(r"plane|supervisor|gateway-\d+")
@@ -24,11 +24,13 @@ def stop(home: Home, *, graceful: bool = True) -> list[str]:
     end = time.monotonic() + _PATIENCE
     while True:
         try:
-            running = members(home)
+            supervisor, running = client.ask(home, "info"), members(home)
             client.ask(home, "stop", graceful=graceful)
         except client.SupervisorGone:
             pass
         else:
+            # It answers as the last of all, and ends after that: whoever is told `ended` should find no process.
+            procfs.wait_for_end(supervisor["pid"], supervisor["start"], _PATIENCE)
             return named([*running, "supervisor"])
         try:
             return survivors.end_survivors(home)

@@ -243,8 +243,9 @@ class Plane:
         """Names and keys of secrets; never their values."""
         return self._loop.run(self._plane.secrets())
 
-    def set_secret(self, name: str, data: Mapping[str, str]) -> None:
-        self._loop.run(self._plane.set_secret(name, data))
+    def set_secret(self, name: str, data: Mapping[str, str], *, replace: bool = False) -> None:
+        """Add or change these values; with `replace`, they are all that is left."""
+        self._loop.run(self._plane.set_secret(name, data, replace=replace))
 
     def delete_secret(self, name: str) -> None:
         self._loop.run(self._plane.delete_secret(name))

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from mizzen import errors
-from mizzen.sdk import warned
+from mizzen.sdk import locate, warned
 from mizzen.sdk.warned import Warned
 
 PATIENCE: Final = 3.0
@@ -55,11 +55,15 @@ class Transport:
         hint: str = "",
         patience: float = PATIENCE,
         on_warning: Warned = warned.as_python,
+        control: bool = False,
     ) -> None:
+        """`control`: it must be the control API that answers."""
         self.url = url.rstrip("/")
+        self._is_control = control
         self._hint = hint
         self._patience = patience
         self._on_warning = on_warning
+        token = locate.cleaned(token)
         headers = {"authorization": f"Bearer {token}"} if token else {}
         try:
             self._http = httpx2.AsyncClient(
@@ -108,16 +112,20 @@ class Transport:
                 self._on_warning(text)
             if response.is_success:
                 return response
-            raise failure(response.status_code, response.content)
+            raise self._failure(response.status_code, response.content)
 
     async def json(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+        return (await self.answer(method, path, **more))[1]
+
+    async def answer(self, method: str, path: str, **more: Any) -> tuple[int, dict[str, Any]]:
+        """With the number: 200 or 201 may tell whether something is new."""
         response = await self.request(method, path, **more)
         answer = _decoded(response.content)
         if answer is None:
             raise errors.MizzenError(
                 f"{self.url}{path} answered something that is no JSON object", hint="is this a Mizzen plane?"
             )
-        return answer
+        return response.status_code, answer
 
     @asynccontextmanager
     async def stream(
@@ -130,7 +138,7 @@ class Transport:
             response = await self._http.send(request, stream=True)
             try:
                 if not response.is_success:
-                    raise failure(response.status_code, await response.aread())
+                    raise self._failure(response.status_code, await response.aread())
                 yield response
             finally:
                 await response.aclose()
@@ -165,11 +173,23 @@ class Transport:
             timeout=httpx2.USE_CLIENT_DEFAULT if timeout is None else timeout,
         )
 
+    def _failure(self, code: int, body: bytes) -> errors.MizzenError:
+        if self._is_control and code == 404 and set(_decoded(body) or ()) == {"error"}:
+            # The control API says so with a Status.
+            return errors.BadRequest(
+                f"{self.url} is the inference API of a plane, not its control API",
+                hint="set MIZZEN_URL to the control API, such as http://127.0.0.1:8470; 'mizzen status' tells both",
+            )
+        return failure(code, body)
+
     def _explain(self, error: Exception) -> errors.MizzenError:
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
             return errors.Unavailable(f"nothing answers at {self.url}", hint=self._hint)
         if isinstance(error, httpx2.TimeoutException):
             return errors.DeadlineExceeded(f"{self.url} took too long to answer")
+        if isinstance(error, httpx2.ProtocolError):
+            # Its text may quote headers, and one of ours is the token.
+            return errors.Unavailable(f"{self.url} broke off, or answered what is no HTTP", hint=self._hint)
         return errors.Unavailable(
             f"the connection to {self.url} broke: {str(error) or type(error).__name__}", hint=self._hint
         )

@@ -32,6 +32,10 @@ class Undone:
 async def roll_back_model(plane: Registry, model: str, version: str | None) -> str:
     described = await plane.describe_model(model)
     target = version or described.get("previous")
+    if target is None and not described.get("aliasOf"):
+        known = [str(item["version"]) for item in described["versions"]]
+        named = f"name one of {', '.join(known)}: 'mizzen rollback {model} --to {known[-1]}'" if known else ""
+        raise errors.Conflict(f"no version of Model/{model} was current before", hint=named or "it has no versions")
     if target is not None and not _answers(described, target):
         # Moving first and finding no server afterwards would fail requests.
         await plane.wait_ready(await plane.serve(model, target))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TIMEOUT: Final = 900.0
 """Seconds until the plane has fetched, unpacked and stored a version."""
 PIECE: Final = 8 << 20
+CREATED: Final = 201
 AT_ONCE: Final = 4
 _ATTEMPTS: Final = 8
 _PAUSE: Final = 0.2
@@ -41,7 +42,8 @@ async def add_version(
     labels: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Register a version, the next one unless `version` names it. The version, as the plane tells it.
+    """Register a version, the next one unless `version` names it. The version, as the plane tells it, and `created`:
+    False when exactly this one was there already.
 
     `source`: the path of a file, a folder or an archive; `git+<url>[@ref][#path]`, or {"git": {"repo", "ref", "path"}};
     {"downloadURL", "sha256sum"}. NotFound, Invalid.
@@ -50,7 +52,28 @@ async def add_version(
     options = {name: value for name, value in said.items() if value is not None}
     body = await _body(plane, model, source, progress or _silent)
     path = f"/model/{escaped(model)}/version/{escaped(version or 'auto')}"
-    return await plane.request("POST", path, body={**body, **options}, params=plane.within(), timeout=TIMEOUT)
+    sent = {**body, **options}
+    code, answer = await plane.answer("POST", path, body=sent, params=plane.within(), timeout=TIMEOUT)
+    return {**answer, "created": code == CREATED}
+
+
+def sourced(
+    source: Path | str | Mapping[str, Any] | None,
+    git: str | Mapping[str, str] | None,
+    url: str | None,
+    sha256: str | None,
+) -> Path | str | Mapping[str, Any]:
+    """The one source of the three that may be given. Invalid when it is not one."""
+    if sum(given is not None for given in (source, git, url)) != 1:
+        raise errors.Invalid("a version is made of one source", hint="give a path, or git=, or url= with sha256=")
+    if url is not None:
+        if sha256 is None:
+            raise errors.Invalid("url needs sha256: what is fetched must be what you mean")
+        return {"downloadURL": url, "sha256sum": sha256}
+    if git is not None:
+        return {"git": dict(git)} if isinstance(git, Mapping) else {"git": _git(git)}
+    assert source is not None
+    return source
 
 
 async def _body(
@@ -122,11 +145,13 @@ class _Sending:
         return frozenset(answer["missing"])
 
     async def _send(self, file: _File, tell: Callable[[int], None]) -> None:
-        """All pieces; after a broken connection from where the plane is."""
-        offset, left, best = 0, _ATTEMPTS, -1
+        """All pieces; after a broken connection, or when somebody broke off before, from where the plane is."""
+        offset, left, best = None if file.size > PIECE else 0, _ATTEMPTS, -1
         while True:
             try:
-                offset = await self._offset(file) if left < _ATTEMPTS else offset
+                if offset is None or left < _ATTEMPTS:
+                    offset = await self._offset(file)
+                    tell(offset)
                 answer = await self._put(file, offset)
             except (errors.Unavailable, errors.DeadlineExceeded, errors.Conflict):
                 left -= 1
@@ -142,7 +167,8 @@ class _Sending:
                 best, left = offset, _ATTEMPTS
 
     async def _offset(self, file: _File) -> int:
-        return int((await self._call(file, b"", f"bytes */{file.size}"))["offset"])
+        offset = int((await self._call(file, b"", f"bytes */{file.size}"))["offset"])
+        return offset if offset < file.size else 0  # all is there but was never looked at: the last word is a piece
 
     async def _put(self, file: _File, offset: int) -> dict[str, Any]:
         data = await asyncio.to_thread(_piece, file, offset)

@@ -12,14 +12,16 @@ from starlette.routing import Route
 from mizzen.access.policy import Actor
 from mizzen.errors import Conflict, Fault, Invalid, NotFound
 from mizzen.kinds.findings import suggestion
-from mizzen.kinds.meta import ACTOR_ANNOTATION, Resource
+from mizzen.kinds.meta import ACTOR_ANNOTATION, Ref, Resource
 from mizzen.kinds.text.versions import checked_alias
 from mizzen.server import auth, family, guards, targets, views
 from mizzen.server.bodies import read_object
 from mizzen.server.models import wanted_version
 from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
-from mizzen.stores.store import Guard, Store
+from mizzen.stores.store import Guard, Reads, Store
+
+MOST_TOLD = 10
 
 
 def routes() -> list[Route]:
@@ -43,7 +45,11 @@ async def point(request: Request) -> Response:
     store, guard = plane_of(request).store, guards.may_be_aliased(ref, alias, version)
     while True:
         async with store.snapshot() as moment:
-            await moment.check(guard)
+            try:
+                await moment.check(guard)
+            except Invalid as error:
+                error.hint = await _versions_there(moment, ref)
+                raise
             model = await moment.get(ref)
         if family.aliases_of(model).get(alias) == version:
             return JSONResponse(views.model(model))
@@ -72,6 +78,15 @@ async def remove(request: Request) -> Response:
         except Conflict:
             continue
         return JSONResponse(views.model(written))
+
+
+async def _versions_there(moment: Reads, model: Ref) -> str:
+    """As a hint: a few of them, since there may be many."""
+    some = await moment.list("ModelVersion", family.of_model(model), limit=MOST_TOLD)
+    if not some.items:
+        return f"it has no versions yet: 'mizzen version add {model.name}' makes one"
+    told = "its versions are " + ", ".join(family.version_of(item) for item in some.items)
+    return told if some.next is None else f"{told} and more: 'mizzen version list {model.name}' lists them all"
 
 
 def _written(model: Resource) -> Mapping[str, object]:

@@ -34,6 +34,7 @@ from mizzen.server.errors import ErrorBoundary, answer_http_exception, answer_mi
 from mizzen.server.identity import Identity
 from mizzen.server.oidc import Oidc
 from mizzen.server.origins import LoopbackOnly
+from mizzen.server.pages import Pages
 from mizzen.server.plane import Logs, Plane, plane_of
 from mizzen.server.settled import Settle, Settled, nothing_to_settle
 from mizzen.server.tokens import AdminToken
@@ -59,6 +60,7 @@ def create_app(
     anonymous: bool = True,
     oidc: Oidc | None = None,
     capabilities: frozenset[str] = frozenset(),
+    pages: Pages | None = None,
     limits: Limits | None = None,
     default_framework: str = "",
     settle: Settle = nothing_to_settle,
@@ -80,6 +82,7 @@ def create_app(
         bindings=bindings,
         anonymous=loopback and anonymous,
         capabilities=capabilities,
+        pages=pages or Pages(),
         limits=limits or Limits(),
         default_framework=default_framework,
     )

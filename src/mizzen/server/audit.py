@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mizzen.access.policy import ANONYMOUS, Target
+from mizzen.access.refusals import LONGEST, LONGEST_REASON, sort_of
 from mizzen.errors import BadRequest, MizzenError, Unavailable
 from mizzen.kinds.meta import format_time
 from mizzen.server.auth import Decision, require
@@ -30,8 +31,6 @@ from mizzen.stores.records import AuditEntry, AuditLog, AuditQuery
 
 logger = logging.getLogger(__name__)
 
-LONGEST = 512
-"""Characters of a name, path or reason that are kept."""
 REFUSED = (401, 403)
 PAGE = 100
 MOST_AT_ONCE = 1000
@@ -39,8 +38,12 @@ MOST_AT_ONCE = 1000
 BURST = 16
 WINDOW = 1.0
 MERGED = 0.1
-"""After a burst of equal refusals within a second, those of each tenth of it become one entry, which they wait for."""
+"""After a burst of equal refusals within a second, those of its next tenth become one entry, which they wait for; then
+those of two tenths, and so on, twice as long each time."""
 MOST_FLOODS = 1024
+STRANGERS_BURST = 1
+MOST_STRANGERS = 32
+"""Refusals of strangers that are told apart within a second."""
 
 
 def routes() -> list[Route]:
@@ -59,15 +62,26 @@ async def list_all(request: Request) -> Response:
         kind=query.text("kind") or None,
         name=query.text("name") or None,
         allowed=query.flag("allowed") if query.text("allowed") else None,
-        since=_time(query, "since"),
-        until=_time(query, "until"),
+        since=query.time("since"),
+        until=query.time("until"),
     )
     limit = query.number("limit", low=1, high=MOST_AT_ONCE) or PAGE
-    before = query.number("continue", high=10**18)
+    plane = plane_of(request)
+    after = plane.pages.opened(query.text("continue"))
+    if after is not None and not after.isdecimal():
+        raise BadRequest("this token continues another list", hint="start again, without it")
     # One more than asked for tells whether there is another page.
-    found = await plane_of(request).audit.entries(wanted, limit=limit + 1, before=before)
-    token = str(found[limit - 1].number) if len(found) > limit else ""
+    found = await plane.audit.entries(wanted, limit=limit + 1, before=None if after is None else int(after))
+    token = plane.pages.seal(str(found[limit - 1].number) if len(found) > limit else None)
     return JSONResponse({"items": [_wire(entry) for entry in found[:limit]], "metadata": {"continue": token}})
+
+
+async def record_now(request: Request, code: int) -> None:
+    """For a request whose change is made and whose answer may be long in coming: it is on record from here on, with
+    the code that it would have been answered with, and not again when it is answered. Unavailable.
+    """
+    record: Callable[[int], Awaitable[None]] = request.state.record
+    await record(code)
 
 
 class Audited:
@@ -84,20 +98,27 @@ class Audited:
             return
         state = scope.setdefault("state", {})
         state["decisions"] = []
-        answered = False
+        answered = recorded = False
+
+        async def record(code: int) -> None:
+            nonlocal recorded
+            if not recorded:
+                await self._record(scope, code)
+                recorded = True
 
         async def audited(message: Message) -> None:
             nonlocal answered
             if message["type"] == "http.response.start":
                 answered = True
                 try:
-                    await self._record(scope, message["status"])
+                    await record(message["status"])
                 except Unavailable as error:
                     # From here nobody could turn it into an answer any more.
                     await error_response(error)(scope, receive, send)
                     raise _Withheld from error
             await send(message)
 
+        state["record"] = record
         try:
             await self.app(scope, receive, audited)
         except _Withheld:
@@ -107,7 +128,7 @@ class Audited:
             # what was cut short.
             if not answered:
                 state["error"] = error
-                await asyncio.shield(self._record(scope, _code(error)))
+                await asyncio.shield(record(_code(error)))
             raise
 
     async def _record(self, scope: Scope, code: int) -> None:
@@ -129,48 +150,69 @@ class _Withheld(Exception):
 class Book:
     """Writes entries; of many equal refusals at once it makes a few, with a count.
 
-    Whoever recorded an entry may rely on it being in the log, by itself or as one of a count.
+    Whoever recorded an entry may rely on it being in the log, by itself or as one of a count. Anybody may be refused
+    without a token, as often as they like and for whatever name they make up: so a count of these has no names.
     """
 
     def __init__(self, log: AuditLog) -> None:
         self._log = log
         self._floods: OrderedDict[AuditEntry, _Flood] = OrderedDict()
+        self._strangers: dict[object, _Flood] = {}
 
     async def record(self, entry: AuditEntry) -> None:
         if entry.allowed:
             await self._log.record(entry)
             return
-        flood = self._flood(entry)
+        if entry.actor == ANONYMOUS.name:
+            entry, counted, flood = self._of_stranger(entry)
+        else:
+            counted, flood = entry, self._flood(entry)
         if flood.alone():
             await self._log.record(entry)
         else:
             # Shielded: who leaves meanwhile must not take the others' entry along.
-            await asyncio.shield(flood.join(entry, self._log))
+            await asyncio.shield(flood.join(counted, self._log))
 
     def _flood(self, entry: AuditEntry) -> _Flood:
         # Equal but for the time and the path, which a flood may vary at will.
         key = replace(entry, time=datetime.fromtimestamp(0, UTC), method="", path="")
-        flood = self._floods.setdefault(key, _Flood())
+        flood = self._floods.setdefault(key, _Flood(BURST))
         self._floods.move_to_end(key)
         while len(self._floods) > MOST_FLOODS:
             self._floods.popitem(last=False)
         return flood
 
+    def _of_stranger(self, entry: AuditEntry) -> tuple[AuditEntry, AuditEntry, _Flood]:
+        """What to record when it stands for itself, what when it stands for others as well, and which flood decides."""
+        reason = sort_of(entry.reason)
+        counted = replace(entry, namespace="", name="", method="", path="", reason=reason)
+        key: object = (entry.source, entry.verb, entry.kind, entry.code, reason)
+        if key not in self._strangers and len(self._strangers) >= MOST_STRANGERS:
+            self._strangers = {known: flood for known, flood in self._strangers.items() if not flood.over()}
+        if key not in self._strangers and len(self._strangers) >= MOST_STRANGERS:
+            key, reason = entry.code, f"more than {MOST_STRANGERS} different refusals of strangers within a second"
+            entry = counted = replace(counted, verb="", kind="Plane", source="", reason=reason)
+        return entry, counted, self._strangers.setdefault(key, _Flood(STRANGERS_BURST))
+
 
 class _Flood:
-    def __init__(self) -> None:
+    def __init__(self, burst: int) -> None:
+        self._burst = burst
         self._ends = 0.0
         self._written = 0
+        self._delay = MERGED
         self._waiting = 0
         self._next: asyncio.Task[None] | None = None
 
     def alone(self) -> bool:
         """Whether there is room for one more entry of its own in this second."""
-        now = asyncio.get_running_loop().time()
-        if self._next is None and now >= self._ends:
-            self._ends, self._written = now + WINDOW, 0
+        if self.over():
+            self._ends, self._written, self._delay = asyncio.get_running_loop().time() + WINDOW, 0, MERGED
         self._written += 1
-        return self._next is None and self._written <= BURST
+        return self._next is None and self._written <= self._burst
+
+    def over(self) -> bool:
+        return self._next is None and asyncio.get_running_loop().time() >= self._ends
 
     def join(self, entry: AuditEntry, log: AuditLog) -> asyncio.Task[None]:
         self._waiting += 1
@@ -179,8 +221,10 @@ class _Flood:
         return self._next
 
     async def _write(self, entry: AuditEntry, log: AuditLog) -> None:
-        await asyncio.sleep(MERGED)
+        await asyncio.sleep(self._delay)
         count, self._waiting, self._next = self._waiting, 0, None
+        if count > 1:  # one after the other is no flood
+            self._delay *= 2
         await log.record(replace(entry, count=count))
 
 
@@ -211,10 +255,10 @@ def _entry(scope: Scope, code: int, time: datetime, decision: Decision) -> Audit
         actor=decision.actor.name,
         verb=decision.verb,
         kind=target.kind,
-        namespace=target.namespace,
+        namespace=target.namespace[:LONGEST],
         name=target.name[:LONGEST],
         allowed=decision.verdict.allowed,
-        reason=decision.verdict.reason[:LONGEST],
+        reason=decision.verdict.reason[:LONGEST_REASON],
         **_request(scope, code),
     )
 
@@ -227,7 +271,7 @@ def _elsewhere(scope: Scope, code: int, time: datetime) -> AuditEntry:
     if state["decisions"]:
         last = state["decisions"][-1]
         entry = _entry(scope, code, time, last)
-        return replace(entry, allowed=False, reason=reason[:LONGEST])
+        return replace(entry, allowed=False, reason=reason[:LONGEST_REASON])
     known = state.get("known")
     return AuditEntry(
         time=time,
@@ -237,7 +281,7 @@ def _elsewhere(scope: Scope, code: int, time: datetime) -> AuditEntry:
         namespace="",
         name="",
         allowed=False,
-        reason=reason[:LONGEST],
+        reason=reason[:LONGEST_REASON],
         **_request(scope, code),
     )
 
@@ -248,17 +292,6 @@ def _request(scope: Scope, code: int) -> dict[str, Any]:
         "method": scope["method"][:LONGEST], "path": scope["path"][:LONGEST], "code": code,
         "source": str(client[0]) if client else "",
     }  # fmt: skip
-
-
-def _time(query: Query, name: str) -> datetime | None:
-    text = query.text(name)
-    if not text:
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise BadRequest(f"{name}={text[:40]!r}: must be a time, such as 2026-01-31T12:00:00Z") from error
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _wire(entry: AuditEntry) -> dict[str, Any]:

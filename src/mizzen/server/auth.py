@@ -7,7 +7,7 @@ for, and ends a stream as soon as what allowed it no longer holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -37,10 +37,13 @@ class Decision:
     """When it was about all objects of a kind: how much of that is allowed."""
 
 
-def require(request: Request, verb: Verb, target: Target) -> Actor:
-    """The actor, when they may do this. Unauthenticated where a token would help, else Forbidden."""
-    actor = actor_of(request)
-    verdict = policy.allowed(actor, verb, target, request.state.bindings, anonymous=plane_of(request).anonymous)
+def require(request: Request, verb: Verb, target: Target, *, named: Target | None = None) -> Actor:
+    """The actor, when they may do this. Unauthenticated where a token would help, else Forbidden.
+
+    `named`: the target as the caller has named it, when it was looked up since; as in `policy.allowed`.
+    """
+    actor, anonymous = actor_of(request), plane_of(request).anonymous
+    verdict = policy.allowed(actor, verb, target, request.state.bindings, anonymous=anonymous, named=named)
     return _decided(request, Decision(actor, verb, target, verdict))
 
 
@@ -141,9 +144,7 @@ class _Standing:
             return verdict.allowed == decision.verdict.allowed
         reach, before = _reach(actor, verb, target, self._bindings, anonymous=anonymous), decision.reach
         # What was sent was chosen by the old reach: with another one the reader has to begin anew.
-        return (reach.everything, reach.namespaces, reach.models) == (
-            before.everything, before.namespaces, before.models,
-        )  # fmt: skip
+        return replace(reach, reason="") == replace(before, reason="")
 
 
 def _reach(actor: Actor, verb: Verb, target: Target, bindings: Sequence[Binding], *, anonymous: bool) -> Reach:

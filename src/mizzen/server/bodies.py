@@ -16,6 +16,8 @@ RESOURCE_LIMIT = 3 << 20
 JSON_TYPES = frozenset({"", "application/json"})
 YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 
+_TOO_LARGE = "send less at once; the files of a version go to POST /model/<name>/version as an archive"
+
 
 async def read_object(request: Request, limit: int = RESOURCE_LIMIT) -> dict[str, Any]:
     """The body as an object; an absent body is an empty one. TooLarge, UnsupportedMediaType, BadRequest."""
@@ -36,14 +38,14 @@ async def read_object(request: Request, limit: int = RESOURCE_LIMIT) -> dict[str
 
 async def read_bytes(request: Request, limit: int) -> bytes:
     declared = request.headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared) > limit:
-        raise TooLarge(f"the body has {declared} bytes; the limit is {limit}")
+    if declared.isdecimal() and int(declared[:20]) > limit:
+        raise TooLarge(f"the body has {declared[:20]} bytes; the limit is {limit:,}", hint=_TOO_LARGE)
     chunks, size = [], 0
     try:
         async for chunk in request.stream():
             size += len(chunk)
             if size > limit:
-                raise TooLarge(f"the body has more than {limit} bytes")
+                raise TooLarge(f"the body has more than {limit:,} bytes", hint=_TOO_LARGE)
             chunks.append(chunk)
     except ClientDisconnect as error:
         raise BadRequest("the connection ended before the body did") from error

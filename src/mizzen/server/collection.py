@@ -45,7 +45,7 @@ async def collect_garbage(store: Store, blobs: FileBlobs, now: datetime, grace: 
     gone = await asyncio.to_thread(
         lambda: [size for digest, size in old.items() if digest not in kept and blobs.remove(digest, before)]
     )
-    uploads = await asyncio.to_thread(Uploads(blobs, 0).collect, before)
+    uploads = await asyncio.to_thread(Uploads(blobs).collect, before)
     return Collected(len(gone), sum(gone), uploads)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mizzen.errors import Conflict
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Ref, Resource, Status
-from mizzen.kinds.text.versions import normal_version
+from mizzen.kinds.text.versions import MOST_DIGITS, normal_version
 from mizzen.stores.store import Present, Revision, Store, Where
 
 _VERSION_FIELD = {"ModelVersion": "version", "TrainingJob": "version", "InferenceModel": "targetVersion"}
@@ -30,10 +29,6 @@ class Family:
     """Models that are aliases of this one, or of a version of it."""
     last_change: Revision | None = None
 
-    def serving(self, version: str) -> tuple[Resource, ...]:
-        """The servers that were asked for this version, or still answer with it."""
-        return tuple(server for server in self.servers if serves(server, version))
-
 
 async def load(store: Store, model: Ref) -> Family:
     """NotFound when there is no such model."""
@@ -46,16 +41,18 @@ async def load(store: Store, model: Ref) -> Family:
 
 def gather(now: Present, model: Ref) -> Family:
     """All but `last_change`. NotFound."""
-    resource = now.get(model)
-    versions = tuple(sorted(now.list("ModelVersion", of_model(model)), key=_order))
+    return replace(around(now, model), versions=tuple(sorted(now.list("ModelVersion", of_model(model)), key=order)))
+
+
+def around(now: Present, model: Ref) -> Family:
+    """All but the versions, which may be many, and `last_change`. NotFound."""
     return Family(
-        model=resource,
-        versions=versions,
+        model=now.get(model),
         servers=now.list("InferenceModel", of_model(model)),
         jobs=now.list("TrainingJob", of_model(model)),
         monitors=now.list("Monitor", of_model(model)),
         rollouts=rollouts(now, model),
-        second_names=second_names(now, model, versions),
+        second_names=second_names(now, model),
     )
 
 
@@ -70,14 +67,9 @@ def rollouts(now: Present, model: Ref) -> tuple[Resource, ...]:
     return tuple(item for item in named if item.spec["target"].get("kind", "Model") == "Model")
 
 
-def second_names(now: Present, model: Ref, versions: Iterable[Resource]) -> tuple[Resource, ...]:
-    """Models whose `aliasOf` names it, or one of these versions, in the spellings that people use."""
-    texts = [model.name]
-    for item in versions:
-        version = version_of(item)
-        texts += [f"{model.name}:{version}"] + ([f"{model.name}:v{version}"] if version.isdecimal() else [])
-    found = (now.list("Model", Where(namespace=model.namespace, fields={"spec.aliasOf": text})) for text in texts)
-    return tuple(item for items in found for item in items)
+def second_names(now: Present, model: Ref) -> tuple[Resource, ...]:
+    """Models whose `aliasOf` names it, or any version of it."""
+    return now.list("Model", Where(namespace=model.namespace, fields={catalog.ALIASED_MODEL: model.name}))
 
 
 def version_of(resource: Resource) -> str:
@@ -116,6 +108,12 @@ def is_second_name(model: Resource) -> str | None:
     return catalog.field(model, "spec.aliasOf") or None
 
 
+def first_version(model: Resource) -> str:
+    """The version that it is a second name of; empty for the current one, whichever that is."""
+    version = (is_second_name(model) or "").partition(":")[2]
+    return normal(version) if version else ""
+
+
 def serves(server: Resource, version: str) -> bool:
     return version in (version_of(server), server.status.get("servingVersion"))
 
@@ -143,6 +141,13 @@ def refuse_second_name(model: Resource, wish: str) -> None:
         raise Conflict(f"{model.ref} is a second name of '{first}': {wish}", hint=f"ask for it at model '{name}'")
 
 
-def _order(version: Resource) -> tuple[int, int, str]:
+def order(version: Resource) -> tuple[int, int, str]:
+    """Numbers in their order, then names."""
+    number = number_of(version)
+    return (1, 0, version_of(version)) if number is None else (0, number, "")
+
+
+def number_of(version: Resource) -> int | None:
+    """None when it has a name."""
     text = version_of(version)
-    return (0, int(text), "") if text.isdecimal() else (1, 0, text)
+    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None

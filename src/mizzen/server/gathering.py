@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import ipaddress
 import json
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -21,6 +22,7 @@ from mizzen.blobs.folders import HasContent
 from mizzen.blobs.intake import Intake, path_fault, without_top
 from mizzen.blobs.spool import Spool
 from mizzen.blobs.uploads import Uploads
+from mizzen.blobs.wanted import Wanted, in_thread
 from mizzen.errors import Fault, Forbidden, Invalid, NotFound
 from mizzen.kinds.meta import Ref
 from mizzen.server import family
@@ -50,7 +52,7 @@ async def gather(request: Request, model: Ref, source: Source, entrypoint: str |
             return Gathered(())
         case LocalFiles():
             _demand_local_admin(request, actor)
-            return await asyncio.to_thread(_local, plane, source, entrypoint)
+            return await in_thread(_local, plane, source, entrypoint)
         case GitFiles():
             return await _from_git(plane, source, actor)
         case Download():
@@ -58,11 +60,13 @@ async def gather(request: Request, model: Ref, source: Source, entrypoint: str |
         case SentArchive():
             if await not_to_be_named(plane, model, actor, [source.digest]):
                 raise _not_sent(model, (Fault("archive", "its content has not been sent"),))
-            return Gathered(await asyncio.to_thread(_opened, plane, plane.blobs.path(source.digest), entrypoint))
+            return Gathered(await in_thread(_opened, plane, plane.blobs.path(source.digest), entrypoint))
     return Gathered(await _sent(plane, model, actor, source))
 
 
-def unpacked(plane: Plane, spool: Spool, file_name: str, entrypoint: str | None) -> tuple[Entry, ...]:
+def unpacked(
+    stop: threading.Event, plane: Plane, spool: Spool, file_name: str, entrypoint: str | None
+) -> tuple[Entry, ...]:
     """The files of what was received. Blocking. A file that has a name and is no archive is a version by itself."""
     name = file_name.replace("\\", "/").rpartition("/")[2]
     content = spool.content()
@@ -72,14 +76,14 @@ def unpacked(plane: Plane, spool: Spool, file_name: str, entrypoint: str | None)
             raise Invalid.of("the version", (Fault("code", f"the file's name: {fault}"),))
         blob = plane.blobs.keep(spool.path, Blob(spool.digest, spool.size))
         return (Entry(name, blob.digest, blob.size),)
-    return _taken_apart(plane, content, spool.size, entrypoint)
+    return _taken_apart(stop, plane, content, spool.size, entrypoint)
 
 
 async def not_to_be_named(plane: Plane, model: Ref, actor: Actor, digests: Iterable[str]) -> frozenset[str]:
     """Those that are not stored, or that this actor cannot be shown to have: neither sent by them nor in this model."""
     wanted = frozenset(digests)
     if not actor.admin:
-        uploads = Uploads(plane.blobs, plane.limits.upload_bytes)
+        uploads = Uploads(plane.blobs, plane.limits)
         sent = {digest for digest in wanted if uploads.has_sent(actor.name, digest)}
         strange = wanted - sent
         if strange:
@@ -87,6 +91,13 @@ async def not_to_be_named(plane: Plane, model: Ref, actor: Actor, digests: Itera
     else:
         strange = frozenset()
     return strange | await asyncio.to_thread(_absent, plane.blobs, wanted - strange)
+
+
+def entries_of(spec: Mapping[str, Any]) -> tuple[Entry, ...]:
+    """The files of a stored version. Stored specs may come from anywhere: what names no file is left out."""
+    artifacts = spec.get("artifacts")
+    found = (_entry(artifact) for artifact in artifacts) if isinstance(artifacts, list) else ()
+    return tuple(entry for entry in found if entry is not None)
 
 
 def code_digest(files: Iterable[HasContent]) -> str | None:
@@ -101,6 +112,15 @@ def data_digest(files: Iterable[HasContent]) -> str | None:
 def is_code(path: str) -> bool:
     file = PurePosixPath(path)
     return file.suffix in CODE or file.name in CODE_NAMES
+
+
+def _entry(artifact: Any) -> Entry | None:
+    if not isinstance(artifact, Mapping):
+        return None
+    path, digest, size = (artifact.get(name) for name in ("path", "digest", "size"))
+    if not isinstance(path, str) or not isinstance(digest, str):
+        return None
+    return Entry(path, digest, size if isinstance(size, int) else 0)
 
 
 def _digest(files: Iterable[HasContent]) -> str | None:
@@ -122,17 +142,18 @@ def _demand_local_admin(request: Request, actor: Actor) -> None:
         )
 
 
-def _local(plane: Plane, source: LocalFiles, entrypoint: str | None) -> Gathered:
+def _local(stop: threading.Event, plane: Plane, source: LocalFiles, entrypoint: str | None) -> Gathered:
     """What the caller named is part of what they sent, so a missing file is Invalid."""
     try:
         if source.sha256 is None:
             if _is_archive(source.path):
-                return Gathered(_opened(plane, source.path, entrypoint))
-            return Gathered(plane.blobs.collect(source.path))
+                return Gathered(_opened(stop, plane, source.path, entrypoint))
+            return Gathered(plane.blobs.collect(source.path, stop))
         with plane.blobs.spool(plane.limits.upload_bytes) as spool, source.path.open("rb") as file:
-            spool.fill(file)
+            spool.fill(Wanted(file, stop))
             _compare(spool, source.sha256)
-            return _kept(plane, spool, source.path.as_uri(), source.path.name, entrypoint)
+            entries = _kept(stop, plane, spool, source.path.name, entrypoint)
+            return Gathered(entries, source=_fetched(source.path.as_uri(), spool))
     except (NotFound, OSError) as error:
         said = error.message if isinstance(error, NotFound) else f"cannot read {source.path}: {error.strerror}"
         raise Invalid.of("the version", (Fault("path", said),)) from error
@@ -145,31 +166,38 @@ def _is_archive(path: Path) -> bool:
         return archives.is_meant(file, path.name)
 
 
-def _opened(plane: Plane, path: Path, entrypoint: str | None) -> tuple[Entry, ...]:
+def _opened(stop: threading.Event, plane: Plane, path: Path, entrypoint: str | None) -> tuple[Entry, ...]:
     with path.open("rb") as file:
-        return _taken_apart(plane, file, path.stat().st_size, entrypoint)
+        return _taken_apart(stop, plane, file, path.stat().st_size, entrypoint)
 
 
-def _taken_apart(plane: Plane, file: BinaryIO, size: int, entrypoint: str | None) -> tuple[Entry, ...]:
-    intake = Intake(plane.blobs.put, plane.limits, size)
-    archives.unpack(file, size, intake, plane.limits)
-    return without_top(intake.entries(), entrypoint)
+def _taken_apart(
+    stop: threading.Event, plane: Plane, file: BinaryIO, size: int, entrypoint: str | None
+) -> tuple[Entry, ...]:
+    with plane.blobs.batch(stop) as put:
+        intake = Intake(put, plane.limits, size)
+        archives.unpack(file, size, intake, plane.limits)
+        return without_top(intake.entries(), entrypoint)
 
 
 async def _downloaded(plane: Plane, source: Download, actor: Actor, entrypoint: str | None) -> Gathered:
     with plane.blobs.spool(plane.limits.upload_bytes) as spool:
         await download.fetch(source.url, spool, source.sha256, download.Policy(private=actor.admin))
-        shown = download.shown(source.url)
         name = PurePosixPath(download.checked(source.url).path).name
-        return await asyncio.to_thread(_kept, plane, spool, shown, name, entrypoint)
+        entries = await in_thread(_kept, plane, spool, name, entrypoint)
+        return Gathered(entries, source=_fetched(download.shown(source.url), spool))
 
 
-def _kept(plane: Plane, spool: Spool, url: str, name: str, entrypoint: str | None) -> Gathered:
+def _kept(stop: threading.Event, plane: Plane, spool: Spool, name: str, entrypoint: str | None) -> tuple[Entry, ...]:
     """The files of something that was fetched; it is kept itself, too, to be compared with what it should be."""
-    entries = unpacked(plane, spool, name, entrypoint)
+    entries = unpacked(stop, plane, spool, name, entrypoint)
     if spool.path.exists():
         plane.blobs.keep(spool.path, Blob(spool.digest, spool.size))
-    return Gathered(entries, source={"url": url, "sha256sum": spool.digest.removeprefix("sha256:")})
+    return entries
+
+
+def _fetched(url: str, spool: Spool) -> Mapping[str, Any]:
+    return {"url": url, "sha256sum": spool.digest.removeprefix("sha256:")}
 
 
 def _compare(spool: Spool, sha256: str) -> None:
@@ -184,11 +212,17 @@ async def _from_git(plane: Plane, source: GitFiles, actor: Actor) -> Gathered:
         source.repo, source.ref, plane.blobs.root / "incoming", most=limits.upload_bytes, private=actor.admin,
         admin=actor.admin,
     ) as checkout:  # fmt: skip
-        # Git packs well: its size says little about what is too much.
-        intake = Intake(plane.blobs.put, limits, limits.unpacked_bytes)
-        await asyncio.to_thread(git.read_tree, checkout, source.path, intake)
+        entries = await in_thread(_read, plane, checkout, source.path)
         record = {"repo": source.repo.url, "ref": source.ref, "commit": checkout.commit}
-        return Gathered(intake.entries(), git=record)
+        return Gathered(entries, git=record)
+
+
+def _read(stop: threading.Event, plane: Plane, checkout: git.Checkout, path: str) -> tuple[Entry, ...]:
+    with plane.blobs.batch(stop) as put:
+        # Git packs well: its size says little about what is too much.
+        intake = Intake(put, plane.limits, plane.limits.unpacked_bytes)
+        git.read_tree(checkout, path, intake)
+        return intake.entries()
 
 
 async def _sent(plane: Plane, model: Ref, actor: Actor, files: tuple[Sent, ...]) -> tuple[Entry, ...]:
@@ -234,7 +268,7 @@ async def _held_by(store: Store, model: Ref) -> set[str]:
     after: str | None = None
     while True:
         page = await store.list("ModelVersion", family.of_model(model), limit=500, after=after)
-        found |= {artifact["digest"] for item in page.items for artifact in item.spec.get("artifacts", ())}
+        found |= {entry.digest for item in page.items for entry in entries_of(item.spec)}
         after = page.next
         if after is None:
             return found

@@ -15,6 +15,7 @@ from mizzen.kinds.model import version_object_name
 from mizzen.kinds.text import references
 from mizzen.server import family
 from mizzen.server.family import version_of
+from mizzen.stores import refusals
 from mizzen.stores.store import Guard, Present
 
 
@@ -38,8 +39,9 @@ def absent(ref: Ref) -> Guard:
     """For a creation that is only tried."""
 
     def guard(now: Present) -> None:
-        if _find(now, ref) is not None:
-            raise AlreadyExists(f"{ref} already exists")
+        there = find(now, ref)
+        if there is not None:
+            raise refusals.taken(there)
 
     return guard
 
@@ -58,39 +60,26 @@ def admits(new: Resource) -> Guard | None:
     return None
 
 
-def name_free(model: Ref) -> Guard:
-    """For a new model. Calls go by names, so no model may have the name of a server. Conflict, and not AlreadyExists:
-    whoever makes a model only when it is absent must not take this for the model they want."""
-
-    def guard(now: Present) -> None:
-        server = _find(now, Ref("InferenceModel", model.name, model.namespace))
-        if server is not None:
-            what = f"version {version_of(server)} of {_model_of(server)}"
-            raise Conflict(
-                f"the name '{model.name}' is taken: {server.ref} serves {what} by it",
-                hint="give the model another name",
-            )
-
-    return guard
-
-
 def version_stands(model: Ref, version: str, server: str) -> Guard:
-    """For a new server of that name. AlreadyExists when the name is a model's: another one may be free."""
+    """For a new server, whose name nobody chose. AlreadyExists when a model or a graph answers to it: a server may have
+    the name of a model, but then takes over its calls, and only people should decide that."""
 
     def guard(now: Present) -> None:
         family.refuse_deleting(now.get(model))
         family.refuse_deleting(now.get(version_ref(model, version)))
-        _refuse_taken(now, server, model.namespace)
+        for kind in ("Model", "MLGraph"):
+            _refuse_taken(now, Ref(kind, server, model.namespace))
 
     return guard
 
 
 def not_going(server: Resource) -> Guard:
-    """For a server that may name what is yet to come, but not what is being deleted. AlreadyExists as above."""
+    """For a server that may name what is yet to come, but not what is being deleted; AlreadyExists for the name of a
+    graph. It may have the name of a model: once it is ready, it answers to it."""
     model = _model_of(server)
 
     def guard(now: Present) -> None:
-        _refuse_taken(now, server.meta.name, server.meta.namespace)
+        _refuse_taken(now, Ref("MLGraph", server.meta.name, server.meta.namespace))
         for ref in (model, version_ref(model, version_of(server))):
             _refuse_going(now, ref)
 
@@ -123,10 +112,10 @@ def may_be_aliased(model: Ref, alias: str, version: str) -> Guard:
         found = now.get(model)
         family.refuse_deleting(found)
         family.refuse_second_name(found, "it has no aliases of its own")
-        target = _find(now, version_ref(model, version))
+        target = find(now, version_ref(model, version))
         if target is None or target.deleting:
             raise Invalid.of("the alias", (Fault("version", f"{model} has no version {version}"),))
-        if _find(now, version_ref(model, alias)) is not None:
+        if find(now, version_ref(model, alias)) is not None:
             taken = f"'{alias}' is a version of {model}: an alias of that name could not be told from it"
             raise Invalid.of("the alias", (Fault("alias", taken),))
 
@@ -137,7 +126,7 @@ def free_to_go(model: Ref) -> Guard:
     """For deleting a model."""
 
     def guard(now: Present) -> None:
-        members = family.gather(now, model)
+        members = family.around(now, model)
         faults = [*_in_the_way(members), *_second_names(members.second_names)]
         hint = "--cascade, over HTTP ?cascade=true, ends these first"
         if members.second_names:
@@ -151,7 +140,7 @@ def without_second_names(model: Ref) -> Guard:
     """For deleting a model with all that is its own. A name under which somebody else calls it is not."""
 
     def guard(now: Present) -> None:
-        faults = [*_second_names(family.gather(now, model).second_names)]
+        faults = [*_second_names(family.second_names(now, model))]
         _refuse_in_use(model, faults, "delete these names first, or point them elsewhere; a cascade leaves them alone")
 
     return guard
@@ -162,12 +151,12 @@ def unneeded(version: Resource) -> Guard:
     ref, number = _model_of(version), version_of(version)
 
     def guard(now: Present) -> None:
-        model = _find(now, ref)
+        model = find(now, ref)
         if model is None:
             return
         if family.current_of(model) == number:
             raise Conflict(f"{version.ref} is the current version of {ref}", hint="make another version current first")
-        _refuse_in_use(version.ref, [*_needing(now, model, version, number)], "end or change these first")
+        _refuse_in_use(version.ref, [*_needing(now, model, number)], "end or change these first")
 
     return guard
 
@@ -178,10 +167,8 @@ def version_ref(model: Ref, version: str) -> Ref:
 
 def _new_model(new: Resource) -> Guard:
     """A second name must not be added to what is going, nor to a second name."""
-    free = name_free(new.ref)
 
     def guard(now: Present) -> None:
-        free(now)
         text = family.is_second_name(new)
         if text is None:
             return
@@ -196,7 +183,7 @@ def _new_model(new: Resource) -> Guard:
 
 def _new_graph(new: Resource) -> Guard:
     def guard(now: Present) -> None:
-        server = _find(now, Ref("InferenceModel", new.meta.name, new.meta.namespace))
+        server = find(now, Ref("InferenceModel", new.meta.name, new.meta.namespace))
         if server is not None:
             raise Conflict(f"the name '{new.meta.name}' is taken: {server.ref} answers to it", hint="take another name")
 
@@ -221,7 +208,7 @@ def _in_the_way(members: family.Family) -> Iterable[Fault]:
     yield from (Fault(str(item.ref), "rolls it out") for item in members.rollouts)
 
 
-def _needing(now: Present, model: Resource, version: Resource, number: str) -> Iterable[Fault]:
+def _needing(now: Present, model: Resource, number: str) -> Iterable[Fault]:
     """What a version cannot go before."""
     here = family.of_model(model.ref)
     for server in now.list("InferenceModel", here):
@@ -235,8 +222,8 @@ def _needing(now: Present, model: Resource, version: Resource, number: str) -> I
     for alias in sorted({*wanted, *answering}):
         if number in (wanted.get(alias), answering.get(alias)):
             yield Fault(f"{model.ref}@{alias}", f"alias '{alias}' names version {number}")
-    names = family.second_names(now, model.ref, (version,))
-    yield from _second_names(item for item in names if family.is_second_name(item) != model.meta.name)
+    names = family.second_names(now, model.ref)
+    yield from _second_names(item for item in names if family.first_version(item) == number)
 
 
 def _trains(job: Resource) -> Fault:
@@ -247,18 +234,16 @@ def _second_names(models: Iterable[Resource]) -> Iterable[Fault]:
     return (Fault(str(item.ref), f"is a second name of '{family.is_second_name(item)}'") for item in models)
 
 
-def _refuse_taken(now: Present, server: str, namespace: str) -> None:
-    """A server by the name of a model or a graph would take over its calls."""
-    for kind in ("Model", "MLGraph"):
-        owner = _find(now, Ref(kind, server, namespace))
-        if owner is not None:
-            raise AlreadyExists(
-                f"the name '{server}' is taken: {owner.ref} answers to it", hint="give the server another name"
-            )
+def _refuse_taken(now: Present, owner: Ref) -> None:
+    """For a server that would answer to the name of this one."""
+    if find(now, owner) is not None:
+        raise AlreadyExists(
+            f"the name '{owner.name}' is taken: {owner} answers to it", hint="give the server another name"
+        )
 
 
 def _refuse_going(now: Present, ref: Ref) -> None:
-    found = _find(now, ref)
+    found = find(now, ref)
     if found is not None:
         family.refuse_deleting(found)
 
@@ -269,7 +254,7 @@ def _refuse_in_use(ref: Ref, faults: Iterable[Fault], hint: str) -> None:
         raise Conflict(f"{ref} is in use: " + "; ".join(map(str, faults)), hint=hint, faults=faults)
 
 
-def _find(now: Present, ref: Ref) -> Resource | None:
+def find(now: Present, ref: Ref) -> Resource | None:
     try:
         return now.get(ref)
     except NotFound:

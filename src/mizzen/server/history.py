@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mizzen.errors import BadRequest, NotFound
+from mizzen.errors import NotFound
 from mizzen.kinds.meta import Ref, format_time
 from mizzen.server import auth, targets, views
 from mizzen.server.family import normal
 from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
+from mizzen.stores import refusals
 from mizzen.stores.store import Revision, Store
 
 MOST_AT_ONCE = 1000
@@ -35,14 +36,18 @@ async def history(request: Request) -> Response:
     query = Query(request, "namespace", "limit", "continue", "at")
     ref = views.model_at(request, query)
     auth.require(request, "read", targets.model(ref))
-    store = plane_of(request).store
-    if query.text("at"):
-        return JSONResponse(await _looked_like(store, ref, _time(query.text("at"))))
-    limit = query.number("limit", low=1) or MOST_AT_ONCE
-    revisions, following = await store.family_history(ref, limit=limit, after=query.text("continue") or None)
-    if not revisions and not query.text("continue"):
-        raise NotFound(f"{ref} does not exist")
-    return JSONResponse({"items": [_entry(one) for one in revisions], "metadata": {"continue": following or ""}})
+    plane = plane_of(request)
+    store = plane.store
+    at = query.time("at")
+    if at is not None:
+        return JSONResponse(await _looked_like(store, ref, at))
+    limit = query.limit(MOST_AT_ONCE)
+    after = plane.pages.opened(query.text("continue"))
+    revisions, following = await store.family_history(ref, limit=limit, after=after)
+    if not revisions and after is None:
+        raise refusals.missing(ref)
+    items, token = [_entry(one) for one in revisions], plane.pages.seal(following)
+    return JSONResponse({"items": items, "metadata": {"continue": token}})
 
 
 @dataclass(slots=True)
@@ -104,15 +109,6 @@ async def _revisions(store: Store, ref: Ref) -> AsyncIterator[Revision]:
             yield revision
         if following is None:
             return
-
-
-def _time(text: str) -> datetime:
-    """As ISO 8601 writes it; without a zone, UTC. A `+` that came as a blank, as it does in a query, is one."""
-    try:
-        time = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
-    except ValueError as error:
-        raise BadRequest(f"at={text!r} is no time", hint="write it like 2026-01-31T12:00:00Z") from error
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _entry(revision: Revision) -> dict[str, Any]:

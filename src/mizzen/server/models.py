@@ -17,7 +17,7 @@ from mizzen.kinds.findings import unknown
 from mizzen.kinds.meta import Ref, Resource, format_time
 from mizzen.kinds.model import Current
 from mizzen.kinds.text.versions import normal_version
-from mizzen.server import admission, auth, family, guards, removal, targets, views, warnings
+from mizzen.server import admission, audit, auth, family, guards, removal, targets, views, warnings
 from mizzen.server.bodies import read_object
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
@@ -60,8 +60,9 @@ async def create(request: Request) -> Response:
     if faults:
         raise Invalid.of("the model", faults)
     new = admission.created(kind, draft, namespace, actor)
-    stored = await plane_of(request).store.create(new, actor.name, guard=guards.name_free(new.ref))
-    answer = JSONResponse(views.model(stored), 201, headers={"Location": f"/model/{stored.meta.name}"})
+    stored = await plane_of(request).store.create(new, actor.name, guard=guards.admits(new))
+    location = views.located(f"/model/{stored.meta.name}", namespace)
+    answer = JSONResponse(views.model(stored), 201, headers={"Location": location})
     return warnings.attach(answer, draft.warnings)
 
 
@@ -70,13 +71,16 @@ async def list_all(request: Request) -> Response:
     query = Query(request, "namespace", "limit", "continue", "labelSelector")
     namespace = query.namespace()
     visible = auth.require_some(request, "read", targets.all_of("Model", namespace))
-    listing = await plane_of(request).store.list(
+    plane = plane_of(request)
+    listing = await plane.pages.listing(
+        plane.store,
         "Model",
         Where(namespace=namespace, labels=query.selector()),
-        limit=query.number("limit", low=1) or MOST_AT_ONCE,
-        after=query.text("continue") or None,
+        visible,
+        limit=query.limit(MOST_AT_ONCE),
+        token=query.text("continue"),
     )
-    items = [views.model(item) for item in listing.items if visible(item)]
+    items = [views.model(item) for item in listing.items]
     return JSONResponse({"items": items, "metadata": {"continue": listing.next or ""}})
 
 
@@ -88,6 +92,7 @@ async def describe(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
+    """202 once it is marked: it goes by itself then, with all that is its own. 200 when it is gone."""
     query = Query(request, "namespace", "cascade", "wait")
     ref = views.model_at(request, query)
     actor = auth.require(request, "write", targets.model(ref))
@@ -95,6 +100,7 @@ async def delete(request: Request) -> Response:
     cascade, wait = query.flag("cascade"), query.flag("wait")
     left = await removal.remove(store, ref, actor, cascade=cascade)
     if left is not None and wait:
+        await audit.record_now(request, 202)
         await while_wanted(request, removal.finish_cascade(store, left))
         left = None
     return JSONResponse(
@@ -159,7 +165,9 @@ def _before(model: Resource) -> str:
     family.refuse_second_name(model, "what is current is that one's to say")
     previous = model.status.get("previous")
     if not isinstance(previous, str):
-        raise Conflict(f"no version of {model.ref} was current before", hint='name one: {"version": "1"}')
+        name = model.meta.name
+        hint = f"name one that is served: mizzen rollback {name} --to 1; 'mizzen model describe {name}' shows which are"
+        raise Conflict(f"no version of {model.ref} was current before", hint=hint)
     return previous
 
 

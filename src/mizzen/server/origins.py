@@ -32,7 +32,7 @@ class LoopbackOnly:
             raise Forbidden(f"Host '{host[:SHOWN]}' is not this machine", hint="ask for http://127.0.0.1:<port>")
         origins = [origin.lower() for origin in headers.getlist("origin")]
         if any(origin != f"{scope['scheme']}://{host}" for origin in origins):
-            raise Forbidden(f"pages of {', '.join(origins)[:SHOWN]} may not call this API")
+            raise Forbidden(f"pages of '{', '.join(origins)[:SHOWN]}' may not call this API")
         await self.app(scope, receive, send)
 
 

@@ -14,6 +14,7 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.kinds.meta import Resource
 from mizzen.server.bindings import Bindings
+from mizzen.server.pages import Pages
 from mizzen.stores.records import AuditLog, Identities, Secrets
 from mizzen.stores.store import Store
 from mizzen.stores.vault import Vault
@@ -39,6 +40,7 @@ class Plane:
     bindings: Bindings
     anonymous: bool
     """May those without a token read and predict?"""
+    pages: Pages = field(default_factory=Pages)
     limits: Limits = Limits()  # noqa: RUF009 - frozen
     """How much may be sent."""
     default_framework: str = ""

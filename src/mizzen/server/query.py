@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from starlette.requests import Request
 
@@ -12,6 +13,8 @@ from mizzen.kinds.findings import suggestion
 from mizzen.kinds.meta import DEFAULT_NAMESPACE, name_fault
 from mizzen.kinds.text import selectors
 from mizzen.kinds.text.selectors import Selector
+
+MOST_ON_A_PAGE = 5000
 
 _EQUALITY = re.compile(r"\s*([^\s=!,()]+)\s*==?\s*([^\s=!,()]*)\s*")
 
@@ -40,9 +43,26 @@ class Query:
         value = self.text(name)
         if not value:
             return None
-        if not (value.isascii() and value.isdecimal() and low <= int(value[:18]) <= high):
-            raise BadRequest(f"{name}={value!r}: must be a number, {low} to {high}")
+        # Python reads no number of any length, and none that anybody means is longer than the largest we take.
+        readable = value.isascii() and value.isdecimal() and len(value) <= len(str(high))
+        if not (readable and low <= int(value) <= high):
+            raise BadRequest(f"{name}={value[:40]!r}: must be a number, {low} to {high}")
         return int(value)
+
+    def limit(self, default: int) -> int:
+        """`limit`: how many items one answer holds at most. Who asks for more than we give gets a page and goes on."""
+        return min(self.number("limit", low=1) or default, MOST_ON_A_PAGE)
+
+    def time(self, name: str) -> datetime | None:
+        """As ISO 8601 writes it; without a zone, UTC. A `+` that came as a blank, as it does in a query, is one."""
+        text = self.text(name)
+        if not text:
+            return None
+        try:
+            time = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
+        except ValueError as error:
+            raise BadRequest(f"{name}={text[:40]!r} is no time", hint="write it like 2026-01-31T12:00:00Z") from error
+        return time if time.tzinfo else time.replace(tzinfo=UTC)
 
     def selector(self) -> Selector:
         """`labelSelector`, in all the forms of Kubernetes."""
@@ -64,6 +84,16 @@ class Query:
         if value not in ("", "All"):
             raise BadRequest(f"dryRun={value!r}: only All is possible")
         return value == "All"
+
+    def assumed(self) -> frozenset[tuple[str, str]]:
+        """`assume=Kind/name,…`: what whoever tries several objects would have made before this one."""
+        text = self.text("assume")
+        if text and not self.dry_run():
+            raise BadRequest("assume is for dryRun=All: what is written must hold as things are")
+        pairs = [part.partition("/") for part in text.split(",") if part]
+        if any(not kind or not name for kind, _, name in pairs):
+            raise BadRequest("assume: write Kind/name, several with commas")
+        return frozenset((kind, name) for kind, _, name in pairs)
 
     def namespace(self) -> str:
         namespace = self.text("namespace") or DEFAULT_NAMESPACE

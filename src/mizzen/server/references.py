@@ -23,10 +23,10 @@ from mizzen.server.plane import Plane
 from mizzen.stores.store import Reads
 
 
-async def examine(plane: Plane, resource: Resource) -> Findings:
-    """Of a spec that is valid in itself."""
+async def examine(plane: Plane, resource: Resource, assumed: frozenset[tuple[str, str]] = frozenset()) -> Findings:
+    """Of a spec that is valid in itself. `assumed`: (kind, name) of what counts as there, for who tries a batch."""
     async with plane.store.snapshot() as moment:
-        return Findings.of(await _Surroundings(plane, moment, resource).findings())
+        return Findings.of(await _Surroundings(plane, moment, resource, assumed).findings())
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class _Surroundings:
     plane: Plane
     moment: Reads
     resource: Resource
+    assumed: frozenset[tuple[str, str]]
 
     async def findings(self) -> Iterable[Finding]:
         match self.resource.kind:
@@ -63,6 +64,8 @@ class _Surroundings:
         target = await self._find("Model", name)
         if name == self.resource.meta.name:
             return [Fault("spec.aliasOf", "a model cannot be an alias of itself")]
+        if target is None and ("Model", name) in self.assumed:
+            return []
         if target is None:
             return [Warn("spec.aliasOf", f"there is no model '{name}' yet")]
         if target.spec.get("aliasOf"):
@@ -75,7 +78,7 @@ class _Surroundings:
 
     async def _inference_model(self, spec: InferenceModelSpec) -> list[Finding]:
         found: list[Finding] = []
-        if not spec.image and not spec.manifest and await self._find("Model", spec.model_name) is None:
+        if not spec.image and not spec.manifest and not await self._has("Model", spec.model_name):
             found.append(
                 Fault(
                     "spec.modelName",
@@ -110,7 +113,7 @@ class _Surroundings:
             if name not in people
         ]
         model = spec.target.model
-        if model and all([await self._find(kind, model) is None for kind in ("Model", "InferenceModel", "MLGraph")]):
+        if model and not any([await self._has(kind, model) for kind in ("Model", "InferenceModel", "MLGraph")]):
             found.append(Warn("spec.target.model", f"nothing is called '{model}' yet"))
         return found
 
@@ -130,7 +133,10 @@ class _Surroundings:
         return found
 
     async def _has_version(self, model: str, version: str) -> bool:
-        return await self._find("ModelVersion", version_object_name(model, version)) is not None
+        return await self._has("ModelVersion", version_object_name(model, version))
+
+    async def _has(self, kind: str, name: str) -> bool:
+        return (kind, name) in self.assumed or await self._find(kind, name) is not None
 
     async def _find(self, kind: str, name: str) -> Resource | None:
         try:

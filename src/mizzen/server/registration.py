@@ -1,13 +1,14 @@
 """How a version comes to be: the same through both doors, /apis and /model.
 
 Some of its spec is the plane's to say: who brought it, and whether its files may be unpickled. What people send there
-is not read, so that they can send back what they got.
+is not read, so that they can send back what they got. Where its files are from is said only of what the plane fetched
+itself: so /model says it, and who writes a version out in full cannot.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,8 @@ from mizzen.access import policy
 from mizzen.access.policy import Actor
 from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, NotFound, Unavailable
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.meta import ACTOR_ANNOTATION, Ref, Resource
+from mizzen.kinds.text.versions import given_version, normal_version
 from mizzen.server import admission, auth, family, gathering, guards, targets
 from mizzen.server.admission import Draft
 from mizzen.server.plane import Plane, plane_of
@@ -26,23 +28,38 @@ from mizzen.stores.store import Guard, Store
 KIND = catalog.BY_NAME["ModelVersion"]
 
 
-async def register(request: Request, draft: Draft, namespace: str, *, dry_run: bool = False) -> Resource:
-    """Make the version that somebody wrote out in full. Invalid when its model or its files are not here."""
+async def register(
+    request: Request,
+    draft: Draft,
+    namespace: str,
+    *,
+    dry_run: bool = False,
+    assumed: frozenset[tuple[str, str]] = frozenset(),
+) -> Resource:
+    """Make the version that somebody wrote out in full. Invalid when its model or its files are not here.
+
+    AlreadyExists also for one that is equal: in the conventions of Kubernetes a creation never finds its object there,
+    and who sends a file again replaces. `assumed`: as in `references.examine`.
+    """
     plane, actor = plane_of(request), auth.actor_of(request)
     model = Ref("Model", draft.spec["modelName"], namespace)
     version = admitted(draft, namespace, actor, trusted=may_trust(request, model))
-    faults = await _missing_files(plane, model, actor, draft.spec)
+    faults = (*_claims(draft.spec, model), *await _missing_files(plane, model, actor, draft.spec))
     try:
-        await plane.store.get(model)
-    except NotFound as error:
-        faults = (Fault("spec.modelName", error.message), *faults)
+        given_version(draft.spec["version"])
+    except ValueError as error:
+        faults = (Fault("spec.version", str(error)), *faults)
+    there = await _is_there(plane.store, model)
+    if not there and (model.kind, model.name) not in assumed:
+        faults = (Fault("spec.modelName", f"{model} does not exist"), *faults)
     if faults:
         raise Invalid.of(str(version.ref), faults)
     if not dry_run:
         return await add(plane, version, actor)
     async with plane.store.snapshot() as moment:
         await moment.check(guards.absent(version.ref))
-        await moment.check(_guard(version))
+        if there:
+            await moment.check(_guard(version))
     return version
 
 
@@ -62,9 +79,37 @@ def admitted(draft: Draft, namespace: str, actor: Actor, *, trusted: bool) -> Re
 
 def kept(draft: Draft, old: Resource) -> Draft:
     """For an update: what the plane said at first stays said."""
-    trusted = {artifact["path"]: artifact.get("trusted", False) for artifact in artifacts_of(old.spec)}
+    stored = old.spec.get("artifacts")
+    trusted = {
+        artifact["path"]: artifact.get("trusted") is True
+        for artifact in (stored if isinstance(stored, list) else ())
+        if isinstance(artifact, Mapping) and isinstance(artifact.get("path"), str)
+    }
     spec = _decided(draft.spec, old.spec.get("createdBy", ""), lambda path: trusted.get(path, False))
     return replace(draft, spec=spec)
+
+
+def is_trusted(version: Resource) -> bool:
+    """Has somebody vouched for all its files?"""
+    artifacts = version.spec.get("artifacts") or ()
+    return bool(artifacts) and all(artifact.get("trusted") is True for artifact in artifacts)
+
+
+async def trust(plane: Plane, ref: Ref, actor: Actor) -> Resource:
+    """Let what is in a version run when it is loaded, from now on; `actor` vouches for it. Conflict without files."""
+    while True:
+        old = await plane.store.get(ref)
+        family.refuse_deleting(old)
+        if is_trusted(old):
+            return old
+        if not old.spec.get("artifacts"):
+            raise Conflict(f"{ref} has no files that could be trusted")
+        spec = _decided(old.spec, old.spec.get("createdBy", ""), lambda _path: True)
+        meta = replace(old.meta, annotations={**old.meta.annotations, ACTOR_ANNOTATION: actor.name})
+        try:
+            return await plane.store.update(replace(old, meta=meta, spec=spec), actor.name)
+        except Conflict:
+            continue
 
 
 async def add(plane: Plane, version: Resource, actor: Actor) -> Resource:
@@ -80,7 +125,7 @@ async def add_next(plane: Plane, model: Ref, numbered: Callable[[str], Resource]
     """Create it under the next number."""
     await hold(plane, numbered("1"))
     while True:
-        number = await _raise_highest(plane.store, model, lambda highest: highest + 1, actor)
+        number = await _raise_highest(plane.store, model, lambda highest: _following(model, highest), actor)
         try:
             return await _create(plane.store, numbered(str(number)), actor)
         except AlreadyExists:
@@ -89,7 +134,7 @@ async def add_next(plane: Plane, model: Ref, numbered: Callable[[str], Resource]
 
 async def hold(plane: Plane, version: Resource) -> None:
     """Keep its files from being collected in the moment before the version that names them is there."""
-    digests = {artifact["digest"] for artifact in artifacts_of(version.spec)}
+    digests = {entry.digest for entry in gathering.entries_of(version.spec)}
     if await asyncio.to_thread(plane.blobs.hold, digests):
         raise Unavailable(
             "some of the files were collected, because they came long before their version", hint="send them again"
@@ -98,10 +143,6 @@ async def hold(plane: Plane, version: Resource) -> None:
 
 def model_of(version: Resource) -> Ref:
     return Ref("Model", version.spec["modelName"], version.meta.namespace)
-
-
-def artifacts_of(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return spec.get("artifacts") or []
 
 
 async def _create(store: Store, version: Resource, actor: Actor) -> Resource:
@@ -117,6 +158,7 @@ async def _raise_highest(store: Store, ref: Ref, raised: Callable[[int], int], a
     while True:
         model = await store.get(ref)
         family.refuse_deleting(model)
+        family.refuse_second_name(model, "it has no versions of its own")
         number = raised(int(model.status.get("highestVersion", 0)))
         status = {**model.status, "highestVersion": number}
         try:
@@ -126,21 +168,55 @@ async def _raise_highest(store: Store, ref: Ref, raised: Callable[[int], int], a
         return number
 
 
+def _following(model: Ref, highest: int) -> int:
+    """Conflict when it could be no version: a number that nobody can have is not counted."""
+    try:
+        return int(normal_version(highest + 1))
+    except ValueError as error:
+        raise Conflict(
+            f"no number after {highest} is left for {model}: {error}",
+            hint=f"give the version a name: POST /model/{model.name}/version/<name>",
+        ) from error
+
+
 def _decided(spec: Mapping[str, Any], created_by: str, trusted: Callable[[str], bool]) -> dict[str, Any]:
     decided = {**spec, "createdBy": created_by}
     if "artifacts" in spec:
-        decided["artifacts"] = [{**artifact, "trusted": trusted(artifact["path"])} for artifact in artifacts_of(spec)]
+        decided["artifacts"] = [
+            {**artifact, "trusted": trusted(artifact["path"])} for artifact in spec["artifacts"] or ()
+        ]
     return decided
 
 
+def _claims(spec: Mapping[str, Any], model: Ref) -> Iterator[Fault]:
+    """What is said of where it comes from, and cannot be shown by its files."""
+    instead = f"leave it out; POST /model/{model.name}/version registers files and records where they are from"
+    code = spec.get("code") or {}
+    if code.get("git") is not None:
+        yield Fault("spec.code.git", f"only the plane says where a version comes from: {instead}")
+    if code.get("digest") not in (None, gathering.code_digest(gathering.entries_of(spec))):
+        yield Fault("spec.code.digest", f"is not that of the code among the artifacts: {instead}")
+    for field in ("source", "parentJob"):
+        if spec.get(field) is not None:
+            yield Fault(f"spec.{field}", f"only the plane says where a version comes from: {instead}")
+
+
 async def _missing_files(plane: Plane, model: Ref, actor: Actor, spec: Mapping[str, Any]) -> tuple[Fault, ...]:
-    artifacts = artifacts_of(spec)
-    missing = await gathering.not_to_be_named(plane, model, actor, (artifact["digest"] for artifact in artifacts))
+    entries = gathering.entries_of(spec)
+    missing = await gathering.not_to_be_named(plane, model, actor, (entry.digest for entry in entries))
     return tuple(
         Fault(
             f"spec.artifacts[{index}].digest",
-            f"the content of '{artifact['path']}' is not stored here; POST /model/<name>/version stores files",
+            f"the content of '{entry.path}' is not stored here; POST /model/<name>/version stores files",
         )
-        for index, artifact in enumerate(artifacts)
-        if artifact["digest"] in missing
+        for index, entry in enumerate(entries)
+        if entry.digest in missing
     )
+
+
+async def _is_there(store: Store, ref: Ref) -> bool:
+    try:
+        await store.get(ref)
+    except NotFound:
+        return False
+    return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -9,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from mizzen.access.policy import Actor, Target, Verb
+from mizzen.access.policy import Actor, Verb
 from mizzen.errors import Conflict, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.catalog import Kind
@@ -19,6 +21,7 @@ from mizzen.server import (
     admission,
     auth,
     bindings,
+    changes,
     guards,
     references,
     registration,
@@ -33,12 +36,16 @@ from mizzen.server.bodies import read_object
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
 from mizzen.server.streams import closing, until_stopped
-from mizzen.stores.store import Listing, Where
+from mizzen.stores.store import Guard, Listing, Where
 
 ROOT = f"/apis/{API_VERSION}"
 DAY = 24 * 60 * 60
 MOST_AT_ONCE = 1000
 """A page, when the caller names no limit of their own: one answer must not hold a store of any size."""
+
+
+SMALL = 32 * 1024
+"""Bytes of a body that is examined at once."""
 
 
 def routes() -> list[Route]:
@@ -63,9 +70,10 @@ async def list_or_watch(request: Request) -> Response:
     plane = plane_of(request)
     where = Where(namespace=namespace or None, labels=query.selector(), fields=query.fields())
     if not query.flag("watch"):
-        limit = query.number("limit", low=1) or MOST_AT_ONCE
-        listing = await plane.store.list(kind.name, where, limit=limit, after=query.text("continue") or None)
-        return JSONResponse(_list_body(kind, listing, visible))
+        limit = query.limit(MOST_AT_ONCE)
+        token = query.text("continue")
+        listing = await plane.pages.listing(plane.store, kind.name, where, visible, limit=limit, token=token)
+        return JSONResponse(_list_body(kind, listing))
     seconds = query.number("timeoutSeconds", low=1, high=DAY)
     since = query.number("resourceVersion", high=10**18)
     lines = watching.lines(plane.store, kind.name, where, str(since) if since else "", visible)
@@ -76,15 +84,17 @@ async def create(request: Request) -> Response:
     kind, namespace = _kind(request), request.path_params["namespace"]
     auth.require_some(request, "write", targets.all_of(kind.name, namespace))  # before anything they sent is read
     admission.refuse_internal(kind)
-    dry_run = Query(request, "dryRun").dry_run()
+    query = Query(request, "dryRun", "assume")
     body = await read_object(request)
-    actor = _require_write(request, _as_sent(kind, body, namespace))
+    sent = _as_sent(kind, body, namespace)
+    actor = _require_write(request, sent)
+    await trust.require_names(request, sent)
     plane = plane_of(request)
-    draft = admission.decode(kind, body, namespace=namespace, known=_known(plane))
+    draft = await _decoded(request, kind, body, namespace=namespace)
     new = admission.created(kind, draft, namespace, actor)
     trust.require(request, new)
-    odd = await _examined(plane, new)
-    stored = await _created(request, plane, kind, draft, new, dry_run=dry_run)
+    odd = await _examined(plane, new, query.assumed())
+    stored = await _created(request, plane, draft, new, query)
     location = {"Location": f"{request.url.path}/{stored.meta.name}"}
     return warnings.attach(JSONResponse(stored.wire(), 201, headers=location), (*draft.warnings, *odd))
 
@@ -97,11 +107,11 @@ async def read(request: Request) -> Response:
 async def replace(request: Request) -> Response:
     kind = _kind(request)
     await _found(request, "write")
-    dry_run = Query(request, "dryRun").dry_run()
+    query = Query(request, "dryRun", "assume")
     namespace, name = request.path_params["namespace"], request.path_params["name"]
     plane = plane_of(request)
     body = await read_object(request)
-    draft = admission.decode(kind, body, namespace=namespace, name=name, known=_known(plane))
+    draft = await _decoded(request, kind, body, namespace=namespace, name=name)
     while True:
         old = await plane.store.get(_ref(request))
         if draft.resource_version not in ("", old.meta.resource_version):
@@ -109,16 +119,24 @@ async def replace(request: Request) -> Response:
         actor = _require_write(request, old)
         said = registration.kept(draft, old) if kind is registration.KIND else draft
         new = admission.updated(kind, said, old, actor)
+        await trust.require_names(request, new)
         _require_write(request, new)
         if not admission.same(old.spec.get("env"), new.spec.get("env")):
             trust.require(request, new)
-        odd = await _examined(plane, new)
-        try:
-            stored = new if dry_run else await plane.store.update(new, actor.name)
-        except Conflict:
-            # Somebody wrote between our read and our write. Writing without a check would undo what a controller did to
-            # the finalizers; so look again. A draft that names its version is refused above.
-            continue
+        odd = await _examined(plane, new, query.assumed())
+        guard = changes.guard(old, new)
+        if query.dry_run():
+            await _check(plane, guard)
+            stored = _as_it_would_be(old, new)
+        else:
+            try:
+                stored = await plane.store.update(new, actor.name, guard=guard)
+            except Conflict:
+                # Somebody wrote between our read and our write. Writing without a check would undo what a controller
+                # did to the finalizers; so look again. A draft that names its version is refused above.
+                if (await plane.store.get(old.ref)).meta.resource_version == old.meta.resource_version:
+                    raise  # nobody did: it was the guard
+                continue
         return warnings.attach(JSONResponse(stored.wire()), (*draft.warnings, *odd))
 
 
@@ -127,7 +145,12 @@ async def delete(request: Request) -> Response:
     resource = await _found(request, "write")
     dry_run = Query(request, "dryRun").dry_run()
     actor = _require_write(request, resource)
-    left = resource if dry_run else await removal.remove(plane_of(request).store, resource.ref, actor)
+    plane = plane_of(request)
+    if dry_run:
+        await _check(plane, _may_go(resource))
+        left: Resource | None = resource
+    else:
+        left = await removal.remove(plane.store, resource.ref, actor, uid=resource.meta.uid)
     if left is not None:
         return JSONResponse(left.wire(), 202)
     details = {"name": request.path_params["name"], "kind": kind.plural}
@@ -147,18 +170,18 @@ async def log(request: Request) -> Response:
 
 
 async def _found(request: Request, verb: Verb, subresource: str = "") -> Resource:
-    """The object, when the caller may do this with it. Who may not do it with anything there does not learn more."""
+    """The object, when the caller may do this with it. Who may not even read it does not learn whether it is there."""
     ref = _ref(request)
-    nobody = Target(ref.namespace, ref.kind, ref.name, subresource)
-    auth.require_some(request, verb, nobody)
+    named = targets.named(ref, subresource=subresource)
+    auth.require_some(request, verb, named)
     if verb != "read":
         admission.refuse_internal(_kind(request))
     try:
         resource = await plane_of(request).store.get(ref)
     except NotFound:
-        auth.require(request, verb, targets.of(Resource(ref.kind, Meta(ref.name, ref.namespace))))
+        auth.require(request, verb, named)
         raise
-    auth.require(request, verb, targets.of(resource, subresource=subresource))
+    auth.require(request, verb, targets.of(resource, subresource=subresource), named=named)
     return resource
 
 
@@ -171,23 +194,42 @@ def _require_write(request: Request, resource: Resource) -> Actor:
     return auth.require(request, "write", targets.of(resource))
 
 
-async def _created(
-    request: Request, plane: Plane, kind: Kind, draft: Draft, new: Resource, *, dry_run: bool
-) -> Resource:
-    if kind is registration.KIND:
-        return await registration.register(request, draft, new.meta.namespace, dry_run=dry_run)
+async def _created(request: Request, plane: Plane, draft: Draft, new: Resource, query: Query) -> Resource:
+    if new.kind == registration.KIND.name:
+        return await registration.register(
+            request, draft, new.meta.namespace, dry_run=query.dry_run(), assumed=query.assumed()
+        )
     guard = guards.admits(new)
-    if not dry_run:
+    if not query.dry_run():
         return await plane.store.create(new, auth.actor_of(request).name, guard=guard)
-    async with plane.store.snapshot() as moment:
-        await moment.check(guards.absent(new.ref))
-        if guard is not None:
-            await moment.check(guard)
+    await _check(plane, guards.absent(new.ref))
+    await _check(plane, guard)
     return new
 
 
-async def _examined(plane: Plane, resource: Resource) -> tuple[Warn, ...]:
-    findings = await references.examine(plane, resource)
+async def _check(plane: Plane, guard: Guard | None) -> None:
+    """For a change that is only tried."""
+    if guard is not None:
+        async with plane.store.snapshot() as moment:
+            await moment.check(guard)
+
+
+def _may_go(resource: Resource) -> Guard | None:
+    match resource.kind:
+        case "Model":
+            return guards.free_to_go(resource.ref)
+        case "ModelVersion":
+            return guards.unneeded(resource)
+    return None
+
+
+def _as_it_would_be(old: Resource, new: Resource) -> Resource:
+    generation = old.meta.generation + (not admission.same(old.spec, new.spec))
+    return dataclasses.replace(new, meta=dataclasses.replace(new.meta, generation=generation))
+
+
+async def _examined(plane: Plane, resource: Resource, assumed: frozenset[tuple[str, str]]) -> tuple[Warn, ...]:
+    findings = await references.examine(plane, resource, assumed)
     references.refuse(resource, findings)
     return findings.warnings
 
@@ -203,8 +245,15 @@ async def _chunks(plane: Plane, server: Resource, *, tail: int | None, follow: b
                 yield chunk
 
 
-def _known(plane: Plane) -> Context:
-    return Context(capabilities=plane.capabilities)
+async def _decoded(
+    request: Request, kind: Kind, body: Mapping[str, Any], *, namespace: str, name: str | None = None
+) -> Draft:
+    known = Context(capabilities=plane_of(request).capabilities)
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) < SMALL:
+        return admission.decode(kind, body, namespace=namespace, name=name, known=known)
+    # Long lists take a while: in a thread the other requests go on.
+    return await asyncio.to_thread(admission.decode, kind, body, namespace=namespace, name=name, known=known)
 
 
 def _kind(request: Request) -> Kind:
@@ -228,7 +277,7 @@ def _as_sent(kind: Kind, body: Mapping[str, Any], namespace: str) -> Resource:
     )
 
 
-def _list_body(kind: Kind, listing: Listing, visible: watching.Visible) -> dict[str, Any]:
+def _list_body(kind: Kind, listing: Listing) -> dict[str, Any]:
     metadata = {"resourceVersion": listing.resource_version, "continue": listing.next or ""}
-    items = [item.wire() for item in listing.items if visible(item)]
+    items = [item.wire() for item in listing.items]
     return {"kind": f"{kind.name}List", "apiVersion": API_VERSION, "metadata": metadata, "items": items}

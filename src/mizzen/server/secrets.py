@@ -7,7 +7,7 @@ it is bad, not what it says.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -36,6 +36,7 @@ def routes() -> list[Route]:
     return [
         Route("/secret", list_all, methods=["GET"]),
         Route("/secret/{secret}", put, methods=["PUT"]),
+        Route("/secret/{secret}", change, methods=["PATCH"]),
         Route("/secret/{secret}", describe, methods=["GET"]),
         Route("/secret/{secret}", delete, methods=["DELETE"]),
     ]
@@ -43,16 +44,12 @@ def routes() -> list[Route]:
 
 async def put(request: Request) -> Response:
     """All values of the secret at once: what was there before is replaced."""
-    namespace, name = Query(request, "namespace").namespace(), request.path_params["secret"]
-    actor = require(request, "write", targets.secret(namespace, name))
-    body = await _body(request)
-    faults = tuple(_faults(name, body))
-    if faults:
-        raise Invalid.of("the secret", faults)
-    plane = plane_of(request)
-    there = await _exists(request, namespace, name)
-    stored = await plane.vault.put(namespace, name, body["data"], actor.name, plane.now())
-    return JSONResponse(_view(stored), 200 if there else 201, headers=NOT_KEPT)
+    return await _set(request, whole=True)
+
+
+async def change(request: Request) -> Response:
+    """Some values: others that are there stay. Makes the secret when it is not there."""
+    return await _set(request, whole=False)
 
 
 async def list_all(request: Request) -> Response:
@@ -76,12 +73,25 @@ async def delete(request: Request) -> Response:
     return JSONResponse({"name": name, "namespace": namespace, "deleted": True})
 
 
-async def _exists(request: Request, namespace: str, name: str) -> bool:
+async def _set(request: Request, *, whole: bool) -> Response:
+    namespace, name = Query(request, "namespace").namespace(), request.path_params["secret"]
+    actor = require(request, "write", targets.secret(namespace, name))
+    body, plane = await _body(request), plane_of(request)
+    there = await _keys(request, namespace, name)
+    faults = tuple(_faults(name, body, () if whole else there or ()))
+    if faults:
+        raise Invalid.of("the secret", faults)
+    write = plane.vault.put if whole else plane.vault.merge
+    stored = await write(namespace, name, body["data"], actor.name, plane.now())
+    return JSONResponse(_view(stored), 201 if there is None else 200, headers=NOT_KEPT)
+
+
+async def _keys(request: Request, namespace: str, name: str) -> tuple[str, ...] | None:
+    """None when there is no such secret."""
     try:
-        await plane_of(request).vault.get(namespace, name)
+        return (await plane_of(request).vault.get(namespace, name)).keys
     except NotFound:
-        return False
-    return True
+        return None
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -103,7 +113,7 @@ def _place(error: BadRequest) -> str:
     return f"the fault is at {match[0]}" if match else ""
 
 
-def _faults(name: str, body: Mapping[str, Any]) -> Iterator[Fault]:
+def _faults(name: str, body: Mapping[str, Any], there: Collection[str]) -> Iterator[Fault]:
     wrong = name_fault(name, "name")
     if wrong:
         yield wrong
@@ -112,8 +122,9 @@ def _faults(name: str, body: Mapping[str, Any]) -> Iterator[Fault]:
     if not isinstance(data, Mapping) or not data:
         yield Fault("data", "required: an object of texts")
         return
-    if len(data) > MOST_KEYS:
-        yield Fault("data", f"at most {MOST_KEYS} keys, not {len(data)}")
+    count = len({*data, *there})
+    if count > MOST_KEYS:
+        yield Fault("data", f"at most {MOST_KEYS} keys, not {count}")
     for key, value in data.items():
         shown = key[:100]
         if not _KEY.fullmatch(key):

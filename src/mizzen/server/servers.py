@@ -16,7 +16,7 @@ from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.findings import Context, Warn
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.server import admission, auth, family, guards, references, removal, targets, trust, views, warnings
+from mizzen.server import admission, audit, auth, family, guards, references, removal, targets, trust, views, warnings
 from mizzen.server.bodies import read_object
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
@@ -44,9 +44,12 @@ async def create(request: Request) -> Response:
     plane = plane_of(request)
     version = _version(request, ref)
     spec = await _spec(plane.store, body, ref, version)
-    trust.require(request, Resource("InferenceModel", Meta("", ref.namespace), spec))
+    wanted = Resource("InferenceModel", Meta("", ref.namespace), spec)
+    await trust.require_names(request, wanted)
+    trust.require(request, wanted)
     stored, odd = await _create_named(plane, ref, version, spec, actor)
-    location = {"Location": f"/model/{ref.name}/serve/{version}/{stored.meta.name}"}
+    place = f"/model/{ref.name}/serve/{version}/{stored.meta.name}"
+    location = {"Location": views.located(place, ref.namespace)}
     return warnings.attach(JSONResponse(views.server(stored, plane.inference_url), 201, headers=location), odd)
 
 
@@ -54,12 +57,10 @@ async def list_all(request: Request) -> Response:
     ref = views.model_at(request, Query(request, "namespace"))
     auth.require(request, "read", targets.model(ref))
     plane = plane_of(request)
-    members = await family.load(plane.store, ref)
-    wanted = views.version_at(request, ref)
-    version = next((item for item in members.versions if item.ref == wanted), None)
-    if version is None:
-        raise NotFound(f"{wanted} does not exist")
-    items = [views.server(item, plane.inference_url) for item in members.serving(family.version_of(version))]
+    async with plane.store.snapshot() as moment:
+        version = family.version_of(await moment.get(views.version_at(request, ref)))
+        servers = (await moment.list("InferenceModel", family.of_model(ref))).items
+    items = [views.server(item, plane.inference_url) for item in servers if family.serves(item, version)]
     return JSONResponse({"items": items, "metadata": {"continue": ""}})
 
 
@@ -77,8 +78,9 @@ async def delete(request: Request) -> Response:
     actor = auth.require(request, "write", targets.model(ref))
     plane, wait = plane_of(request), query.flag("wait")
     server = await _server(request, plane.store, ref)
-    left = await removal.remove(plane.store, server.ref, actor)
+    left = await removal.remove(plane.store, server.ref, actor, uid=server.meta.uid)
     if left is not None and wait:
+        await audit.record_now(request, 202)
         await while_wanted(request, removal.until_gone(plane.store, left))
         left = None
     if left is None:
@@ -140,7 +142,10 @@ async def _server(request: Request, store: Store, model: Ref) -> Resource:
     server = await store.get(Ref("InferenceModel", request.path_params["server"], model.namespace))
     version = _version(request, model)
     if server.spec.get("modelName") != model.name or not family.serves(server, version):
-        raise NotFound(f"{server.ref} is no server of version {version} of {model}")
+        raise NotFound(
+            f"{server.ref} is no server of version {version} of {model}",
+            hint=f"GET /model/{model.name}/serve/{version} lists those that are",
+        )
     return server
 
 

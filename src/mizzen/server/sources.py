@@ -18,7 +18,6 @@ from mizzen.blobs.intake import path_fault
 from mizzen.errors import Fault, Invalid
 from mizzen.kinds.findings import suggestion, unknown
 from mizzen.kinds.model import FRAMEWORKS
-from mizzen.server.fields import text_fault
 
 TEXTS = ("framework", "entrypoint", "image", "parentJob")
 OPTIONS = (*TEXTS, "labels", "annotations", "requirements")
@@ -90,8 +89,7 @@ def decode(body: Mapping[str, Any], beside: Mapping[str, str]) -> tuple[Source, 
     """Read a body; `beside` stands in the query. Raises Invalid with all faults of both."""
     body = {**beside, **body}
     faults = [*unknown(body, (*SOURCES, *MODIFIERS, *OPTIONS))]
-    for name in (*TEXTS, "path"):
-        faults += text_fault(body, name)
+    faults += [Fault(name, "must be a text") for name in (*TEXTS, "path") if _no_text(body.get(name))]
     source: Source = None
     given = [name for name in SOURCES if body.get(name) not in (None, "")]
     if len(given) > 1:

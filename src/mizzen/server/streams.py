@@ -19,24 +19,33 @@ async def until_stopped(
     source: AsyncIterator[T], stopping: asyncio.Event, seconds: float | None = None
 ) -> AsyncGenerator[T, None]:
     """The items of `source` until it ends, the plane stops, or the time is over. Closes `source`."""
-    stop = asyncio.ensure_future(stopping.wait())
     clock = asyncio.get_running_loop().time
     end = None if seconds is None else clock() + seconds
-    step: asyncio.Future[T] | None = None
+    waiting: asyncio.Timeout | None = None
+
+    async def stop() -> None:
+        await stopping.wait()
+        if waiting is not None:
+            waiting.reschedule(clock())
+
+    # One task for the whole stream, not one for each item: there may be many streams, and many items.
+    stopper = asyncio.ensure_future(stop())
     try:
-        while True:
-            step = asyncio.ensure_future(anext(source))
-            left = None if end is None else max(0.0, end - clock())
-            await asyncio.wait({step, stop}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            if not step.done():
-                return
+        while not stopping.is_set():
+            waiting = asyncio.timeout_at(end)
             try:
-                item = step.result()
+                async with waiting:
+                    item = await anext(source)
             except StopAsyncIteration:
                 return
+            except TimeoutError:
+                if waiting.expired():
+                    return
+                raise
+            waiting = None  # what is done with the item is not interrupted
             yield item
     finally:
-        await _cancelled(step, stop)
+        await _cancelled(stopper)
         await _closed(source)
 
 

@@ -90,7 +90,7 @@ async def _permitted(request: Request) -> tuple[Plane, Ref, Actor]:
 
 
 def _uploads(plane: Plane) -> Uploads:
-    return Uploads(plane.blobs, plane.limits.upload_bytes)
+    return Uploads(plane.blobs, plane.limits)
 
 
 def _digest(request: Request) -> str:

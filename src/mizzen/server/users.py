@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from mizzen.access import credentials
 from mizzen.access.policy import ANONYMOUS, VERBS, Binding, speaks_of
-from mizzen.errors import Fault, Invalid, NotFound
+from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
 from mizzen.kinds.findings import unknown
 from mizzen.kinds.meta import format_time
 from mizzen.kinds.text import durations
@@ -64,7 +64,11 @@ async def create(request: Request) -> Response:
         raise Invalid.of("the user", faults)
     actor, plane = require(request, "admin", targets.user(str(name))), plane_of(request)
     principal = Principal(str(name), plane.now(), actor.name)
-    await plane.identities.add_principal(principal)
+    try:
+        await plane.identities.add_principal(principal)
+    except AlreadyExists:
+        hint = f"'mizzen token create {name}' gives them a token, 'mizzen permit {name} …' more rights"
+        raise AlreadyExists(f"user '{name}' already exists", hint=hint) from None
     return JSONResponse(_user(principal), 201, headers={"Location": f"/user/{principal.name}"})
 
 
@@ -90,6 +94,7 @@ async def delete(request: Request) -> Response:
     require(request, "admin", targets.user(name))
     Query(request)
     plane = plane_of(request)
+    await _principal(plane, name)
     await plane.identities.remove_principal(name, plane.now())
     left = [_binding(binding) for binding in request.state.bindings if name in binding.subjects]
     return JSONResponse({"name": name, "deleted": True, "bindings": left})
@@ -102,6 +107,7 @@ async def create_token(request: Request) -> Response:
     Query(request)
     lasting, note = _wanted(await read_object(request, SMALL))
     plane = plane_of(request)
+    await _principal(plane, name)
     now, secret = plane.now(), tokens.new_token()
     expires = now + lasting if lasting else None
     token = Token(tokens.new_token_id(), name, credentials.digest(secret), now, actor.name, expires, note=note)
@@ -126,7 +132,7 @@ async def revoke_token(request: Request) -> Response:
     Query(request)
     plane = plane_of(request)
     if all(token.id != id_ for token in await plane.identities.tokens(name)):
-        raise NotFound(f"{name} has no token '{id_[:40]}'", hint=f"GET /user/{name}/token lists them")
+        raise NotFound(f"{name} has no token '{id_[:40]}'", hint=f"'mizzen token list {name}' lists them")
     return JSONResponse(_token(await plane.identities.revoke_token(id_, plane.now()), plane))
 
 
@@ -134,7 +140,7 @@ async def _principal(plane: Plane, name: str) -> Principal:
     for principal in await plane.identities.principals():
         if principal.name == name:
             return principal
-    raise NotFound(f"no user '{name}'", hint="GET /user lists them; mizzen user add makes one")
+    raise NotFound(f"no user '{name}'", hint=f"'mizzen user list' lists them, 'mizzen user add {name}' makes one")
 
 
 def _name(request: Request) -> str:

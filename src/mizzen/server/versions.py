@@ -1,15 +1,13 @@
 """The /model API: versions. They are immutable, and a number is given once, however many callers ask at once.
 
-A list without a limit has numbers in their order, then names. Pages come in the order of the store, which is that of
-the objects' names: 10 before 9.
+An answer holds numbers in their order, then names. Where there are more versions than one answer holds, they are cut
+into pages in the order of the store, which is that of the objects' names: 10 before 9.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -18,32 +16,43 @@ from starlette.routing import Route
 
 from mizzen.access.policy import Actor
 from mizzen.blobs.files import Entry
-from mizzen.errors import AlreadyExists, Fault, Invalid
+from mizzen.blobs.wanted import in_thread
+from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
+from mizzen.kinds import catalog
 from mizzen.kinds.findings import Context, Warn
 from mizzen.kinds.meta import Ref, Resource
-from mizzen.kinds.model import normal_version, version_object_name
+from mizzen.kinds.model import version_object_name
+from mizzen.kinds.text.versions import given_version
 from mizzen.server import (
     admission,
     family,
     gathering,
+    guards,
     incoming,
     registration,
     removal,
     sources,
+    streams,
     targets,
     views,
     warnings,
 )
+from mizzen.server.admission import same
 from mizzen.server.auth import require
 from mizzen.server.bodies import read_object
 from mizzen.server.gathering import Gathered
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
 from mizzen.server.sources import Said
+from mizzen.stores.store import Reads
 
 AUTO = "auto"
+MOST_AT_ONCE = 500
+"""A page, when the caller names no limit of their own."""
 BESIDE = (*sources.TEXTS, "labels", "requirements")
 """What a query may say about the files that are the body."""
+RUN = ("framework", "entrypoint")
+"""What decides how the files of a version run."""
 SHOWN = ("code", "source", "requirements", "image", "parentJob")
 
 
@@ -54,11 +63,12 @@ def routes() -> list[Route]:
         Route("/model/{model}/version/{version}", add, methods=["POST"]),
         Route("/model/{model}/version/{version}", describe, methods=["GET"]),
         Route("/model/{model}/version/{version}", delete, methods=["DELETE"]),
+        Route("/model/{model}/version/{version}/trust", trust, methods=["POST"]),
     ]
 
 
 async def add(request: Request) -> Response:
-    """201; or 200 when exactly this version is there already."""
+    """201; or 200 when exactly this version is there already. Who may vouch for code then vouches for it."""
     query = Query(request, "namespace", *BESIDE)
     ref = views.model_at(request, query)
     actor = require(request, "write", targets.model(ref))
@@ -69,6 +79,7 @@ async def add(request: Request) -> Response:
     family.refuse_second_name(model, "it has no versions of its own")
     beside = {name: query.text(name) for name in BESIDE if query.text(name)}
     said, gathered = await _gathered(request, plane, ref, beside)
+    await _refuse_strange_job(plane, ref, said)
     paths = [entry.path for entry in gathered.entries]
     framework, entrypoint = sources.recognised(said, paths, model.spec.get("framework"), plane.default_framework)
     trusted = registration.may_trust(request, ref)
@@ -77,7 +88,7 @@ async def add(request: Request) -> Response:
         stored, code = await registration.add_next(plane, ref, new.resource, actor), 201
     else:
         stored, code = await _add_as(plane, new, number)
-    location = f"/model/{ref.name}/version/{family.version_of(stored)}"
+    location = views.located(f"/model/{ref.name}/version/{family.version_of(stored)}", ref.namespace)
     answer = JSONResponse(_shown(stored, model), code, headers={"Location": location})
     return warnings.attach(answer, new.warnings(family.version_of(stored)))
 
@@ -86,14 +97,13 @@ async def list_all(request: Request) -> Response:
     query = Query(request, "namespace", "limit", "continue", "labelSelector")
     ref = views.model_at(request, query)
     require(request, "read", targets.model(ref))
-    store = plane_of(request).store
-    model = await store.get(ref)
-    limit, after = query.number("limit", low=1), query.text("continue") or None
+    plane = plane_of(request)
+    model = await plane.store.get(ref)
+    limit, after = query.limit(MOST_AT_ONCE), plane.pages.opened(query.text("continue"))
     where = replace(family.of_model(ref), labels=query.selector())
-    listing = await store.list("ModelVersion", where, limit=limit, after=after)
-    found = listing.items if limit or after else sorted(listing.items, key=_order)
-    items = [_shown(item, model) for item in found]
-    return JSONResponse({"items": items, "metadata": {"continue": listing.next or ""}})
+    listing = await plane.store.list("ModelVersion", where, limit=limit, after=after)
+    items = [_shown(item, model) for item in sorted(listing.items, key=family.order)]
+    return JSONResponse({"items": items, "metadata": {"continue": plane.pages.seal(listing.next)}})
 
 
 async def describe(request: Request) -> Response:
@@ -103,8 +113,8 @@ async def describe(request: Request) -> Response:
     version = views.version_at(request, ref)
     async with plane_of(request).store.snapshot() as moment:
         found, model = await moment.get(version), await moment.get(ref)
-        others = (await moment.list("ModelVersion", family.of_model(ref))).items
-    return JSONResponse({**_shown(found, model), "changed": _changed(found, others)})
+        before = await _before(moment, ref, found)
+    return JSONResponse({**_shown(found, model), "changed": _changed(found, before)})
 
 
 async def delete(request: Request) -> Response:
@@ -116,6 +126,15 @@ async def delete(request: Request) -> Response:
     if left is None:
         return JSONResponse({"name": version.name, "deleted": True})
     return JSONResponse(_shown(left, await store.get(ref)), 202)
+
+
+async def trust(request: Request) -> Response:
+    """Vouch for a version that somebody else brought: its code and pickles run from now on, when it is loaded."""
+    ref = views.model_at(request, Query(request, "namespace"))
+    actor = require(request, "admin", targets.model(ref))
+    plane = plane_of(request)
+    model = await plane.store.get(ref)
+    return JSONResponse(_shown(await registration.trust(plane, views.version_at(request, ref), actor), model))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +188,26 @@ class _New:
 async def _gathered(request: Request, plane: Plane, model: Ref, beside: Mapping[str, str]) -> tuple[Said, Gathered]:
     if not incoming.brings_files(request):
         source, said = sources.decode(await read_object(request), beside)
-        return said, await gathering.gather(request, model, source, said.entrypoint)
+        work = gathering.gather(request, model, source, said.entrypoint)
+        return said, await streams.while_wanted(request, work)
     with plane.blobs.spool(plane.limits.upload_bytes) as spool:
         form = await incoming.receive(request, spool, plane.limits.upload_bytes)
         said = sources.from_texts({**beside, **form.texts})
-        entries = await asyncio.to_thread(gathering.unpacked, plane, spool, form.file_name, said.entrypoint)
-        return said, Gathered(entries)
+        unpacking = in_thread(gathering.unpacked, plane, spool, form.file_name, said.entrypoint)
+        return said, Gathered(await streams.while_wanted(request, unpacking))
+
+
+async def _refuse_strange_job(plane: Plane, model: Ref, said: Said) -> None:
+    """Anybody could say that some job made this; it must at least be one of the model."""
+    job = said.options.get("parentJob")
+    if job is None:
+        return
+    try:
+        found = await plane.store.get(Ref("TrainingJob", job, model.namespace))
+    except NotFound:
+        found = None
+    if found is None or catalog.model_of(found) != model.name:
+        raise Invalid.of("the version", (Fault("parentJob", f"{model} has no TrainingJob '{job}'"),))
 
 
 async def _add_as(plane: Plane, new: _New, version: str) -> tuple[Resource, int]:
@@ -183,16 +216,36 @@ async def _add_as(plane: Plane, new: _New, version: str) -> tuple[Resource, int]
         return await registration.add(plane, resource, new.actor), 201
     except AlreadyExists:
         there = await plane.store.get(resource.ref)
-    said = {"framework": new.said.framework, "entrypoint": new.said.entrypoint}
-    differs = [name for name, value in said.items() if value is not None and there.spec.get(name) != value]
-    if _content(there) != _content(resource):
-        differs.append("content")
+    differs = [*_differences(new.said, resource, there)]
+    vouches = new.trusted and bool(new.gathered.entries) and not registration.is_trusted(there)
+    if vouches:  # for all of it, so what they did not say has to be what it would be
+        differs += [
+            name for name in RUN if name not in differs and not same(resource.spec.get(name), there.spec.get(name))
+        ]
     if differs:
         raise AlreadyExists(
             f"{resource.ref} already exists, with another {' and another '.join(differs)}",
             hint=f"versions never change; POST /model/{new.model.name}/version/auto makes the next one",
+            faults=tuple(Fault(name, "is another in the version that is there") for name in differs),
         )
-    return there, 200
+    return await registration.trust(plane, there.ref, new.actor) if vouches else there, 200
+
+
+def _differences(said: Said, new: Resource, there: Resource) -> Iterator[str]:
+    """What of a version sent again is not as it is there, by its name on the wire. Beside the files only what the
+    caller says counts: the rest was found out by the plane, or was added since, as labels may be."""
+    if _content(new) != _content(there):
+        yield "content"
+    for name in (*sources.TEXTS, "requirements"):
+        if said.options.get(name) and not same(new.spec.get(name), there.spec.get(name)):
+            yield name
+    for name, path in (("downloadURL", "source.url"), ("git.repo", "code.git.repo"), ("git.ref", "code.git.ref")):
+        wanted = catalog.field(new, f"spec.{path}")
+        if wanted is not None and wanted != catalog.field(there, f"spec.{path}"):
+            yield name
+    for name, kept in (("labels", there.meta.labels), ("annotations", there.meta.annotations)):
+        if any(kept.get(key) != value for key, value in (said.options.get(name) or {}).items()):
+            yield name
 
 
 def _wanted(request: Request) -> str | None:
@@ -201,7 +254,7 @@ def _wanted(request: Request) -> str | None:
     if version == AUTO:
         return None
     try:
-        return normal_version(version)
+        return given_version(version)
     except ValueError as error:
         raise Invalid.of("the version", (Fault("version", str(error)),)) from error
 
@@ -211,28 +264,47 @@ def _shown(version: Resource, model: Resource) -> dict[str, Any]:
     return {**views.version(version, model), **more}
 
 
-def _changed(version: Resource, all_: tuple[Resource, ...]) -> dict[str, bool]:
-    """Against the one made just before it; everything is new in the first."""
-    made = sorted(all_, key=lambda item: (item.meta.created or datetime.min.replace(tzinfo=UTC), _order(item)))
-    index = next(index for index, item in enumerate(made) if item.meta.uid == version.meta.uid)
-    new, old = _entries(version), _entries(made[index - 1]) if index else ()
+async def _before(moment: Reads, model: Ref, version: Resource) -> Resource | None:
+    """What a version follows: a number the next lower one, a name what was made just before it."""
+    number = family.number_of(version)
+    if number == 1:
+        return None
+    if number is None:
+        return await _latest(moment, model, version, _made)
+    try:
+        return await moment.get(guards.version_ref(model, str(number - 1)))
+    except NotFound:
+        # Numbers may be left out, and versions are deleted.
+        return await _latest(moment, model, version, family.order)
+
+
+async def _latest(
+    moment: Reads, model: Ref, version: Resource, rank: Callable[[Resource], tuple[Any, ...]]
+) -> Resource | None:
+    """The one before this version, among all of the model. It reads them all, one page at a time."""
+    found: tuple[Resource, ...] = ()
+    after: str | None = None
+    while True:
+        page = await moment.list("ModelVersion", family.of_model(model), limit=MOST_AT_ONCE, after=after)
+        earlier = [item for item in (*found, *page.items) if rank(item) < rank(version)]
+        found = (max(earlier, key=rank),) if earlier else ()
+        after = page.next
+        if after is None:
+            return found[0] if found else None
+
+
+def _made(version: Resource) -> tuple[Any, ...]:
+    created = version.meta.created
+    return (created.timestamp() if created else 0.0, *family.order(version))
+
+
+def _changed(version: Resource, before: Resource | None) -> dict[str, bool]:
+    """Everything is new in the first."""
+    new, old = gathering.entries_of(version.spec), gathering.entries_of(before.spec) if before else ()
     return {
         "code": gathering.code_digest(new) != gathering.code_digest(old),
         "data": gathering.data_digest(new) != gathering.data_digest(old),
     }
-
-
-def _order(version: Resource) -> tuple[int, int, str]:
-    """Numbers in their order, then names."""
-    text = family.version_of(version)
-    return (0, int(text), "") if text.isdecimal() else (1, 0, text)
-
-
-def _entries(version: Resource) -> tuple[Entry, ...]:
-    return tuple(
-        Entry(artifact["path"], artifact["digest"], artifact["size"])
-        for artifact in registration.artifacts_of(version.spec)
-    )
 
 
 def _artifact(entry: Entry) -> dict[str, Any]:
@@ -240,4 +312,4 @@ def _artifact(entry: Entry) -> dict[str, Any]:
 
 
 def _content(version: Resource) -> set[tuple[str, str]]:
-    return {(entry.path, entry.digest) for entry in _entries(version)}
+    return {(entry.path, entry.digest) for entry in gathering.entries_of(version.spec)}

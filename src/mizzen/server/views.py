@@ -8,9 +8,8 @@ from typing import Any
 
 from starlette.requests import Request
 
-from mizzen.access.policy import Target
 from mizzen.errors import Fault, Invalid, NotFound
-from mizzen.kinds.meta import API_VERSION, Ref, Resource, format_time
+from mizzen.kinds.meta import API_VERSION, DEFAULT_NAMESPACE, Ref, Resource, format_time
 from mizzen.kinds.model import normal_version, version_object_name
 from mizzen.kinds.serving import url_of
 from mizzen.server import family
@@ -30,12 +29,15 @@ def version_at(request: Request, model: Ref) -> Ref:
     try:
         version = normal_version(request.path_params["version"])
     except ValueError as error:
-        raise NotFound(f"{model} has no such version: {error}") from error
+        raise NotFound(
+            f"{model} has no such version: {error}", hint=f"'mizzen version list {model.name}' lists those it has"
+        ) from error
     return Ref("ModelVersion", version_object_name(model.name, version), model.namespace)
 
 
-def target(ref: Ref) -> Target:
-    return Target(ref.namespace, ref.kind, ref.name)
+def located(path: str, namespace: str) -> str:
+    """Where something is found again."""
+    return path if namespace == DEFAULT_NAMESPACE else f"{path}?namespace={namespace}"
 
 
 def manifest(kind: str, ref: Ref, spec: Mapping[str, Any], **metadata: Any) -> dict[str, Any]:

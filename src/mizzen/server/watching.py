@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
@@ -16,6 +17,9 @@ from mizzen.stores.store import Event, Store, Where
 
 Visible = Callable[[Resource], bool]
 """May whoever watches see this object?"""
+
+KEPT = 64
+"""Lines that are shared: as many changes as commonly are made at once."""
 
 
 async def lines(store: Store, kind: str, where: Where, since: str, visible: Visible) -> AsyncGenerator[bytes, None]:
@@ -35,9 +39,31 @@ async def lines(store: Store, kind: str, where: Where, since: str, visible: Visi
             async for event in events:
                 seen = selection.seen(event)
                 if seen is not None:
-                    yield _line(seen, event.resource.wire())
+                    yield _lately.line(seen, event)
     except MizzenError as error:
         yield _line("ERROR", status_body(error))
+
+
+class _Lately:
+    """Lines made lately. All who watch a change are handed the same Event, so it is encoded once for all of them."""
+
+    def __init__(self) -> None:
+        self._lines: OrderedDict[tuple[int, str], tuple[Event, bytes]] = OrderedDict()
+
+    def line(self, type_: str, event: Event) -> bytes:
+        # The event is kept beside its line: no other one can have its id meanwhile.
+        key = (id(event), type_)
+        found = self._lines.get(key)
+        if found is not None:
+            return found[1]
+        line = _line(type_, event.resource.wire())
+        self._lines[key] = (event, line)
+        if len(self._lines) > KEPT:
+            self._lines.popitem(last=False)
+        return line
+
+
+_lately = _Lately()
 
 
 class _Selection:

@@ -1,4 +1,5 @@
-"""The audit in a SQLite store: entries are added and read, never changed; the tables refuse anything else.
+"""The audit in a SQLite store: entries are added and read, never changed; the tables refuse anything else. Old ones are
+dropped by `prune` alone: the tables let go only of what is older than the limits that it has set.
 
 Newest first means by time, and among equal times by number. Who, which object, and what was refused have an index each,
 in that order; what else a query names is looked for among those.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from mizzen.errors import BadRequest
@@ -21,8 +23,12 @@ from mizzen.stores.writer import Writer
 _COLUMNS = "time, actor, verb, kind, namespace, name, allowed, reason, method, path, code, source, count"
 
 
+PRUNED_AT_ONCE = 500
+"""Entries dropped in one transaction: writes of others get their turns in between."""
+
+
 class SqliteAudit:
-    """Keeps the promises of `AuditLog` and `AuditIntake`."""
+    """Keeps the promises of `AuditLog`, `AuditIntake` and `AuditPruning`."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -52,6 +58,16 @@ class SqliteAudit:
 
     async def forget(self, file: str) -> None:
         await self._writer.write(lambda connection: _forget(connection, file))
+
+    async def prune(self, *, allowed_before: datetime | None, refusals: int) -> int:
+        before, gone = format_time(allowed_before) if allowed_before else "", 0
+        while True:
+            old = await self._readers.run(lambda connection: _old(connection, before) if before else [])
+            surplus = await self._readers.run(lambda connection: _surplus(connection, refusals))
+            if not old and not surplus:
+                return gone
+            await self._writer.write(lambda connection: _drop(connection, old, surplus))  # noqa: B023 - awaited
+            gone += len(old) + len(surplus)
 
     async def entries(self, query: AuditQuery, *, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
         check_limit(limit)
@@ -93,6 +109,35 @@ def _insert(connection: sqlite3.Connection, new: list[tuple[object, ...]]) -> No
 
 def _forget(connection: sqlite3.Connection, file: str) -> None:
     connection.execute("DELETE FROM audit_files WHERE file = ?", (file,))
+
+
+def _old(connection: sqlite3.Connection, before: str) -> list[tuple[int, str]]:
+    """Numbers and times of what was allowed before then. The last of all entries stays in any case, as for `_surplus`:
+    the next number is counted from it."""
+    return connection.execute(
+        "SELECT number, time FROM audit INDEXED BY audit_by_time"
+        " WHERE time >= (SELECT allowed_upto FROM audit_pruned) AND time < ? AND allowed = 1"
+        " AND number < (SELECT max(number) FROM audit) ORDER BY time LIMIT ?",
+        (before, PRUNED_AT_ONCE),
+    ).fetchall()
+
+
+def _surplus(connection: sqlite3.Connection, refusals: int) -> list[tuple[int, str]]:
+    [(there,)] = connection.execute("SELECT count(*) FROM audit INDEXED BY audit_refused WHERE allowed = 0").fetchall()
+    if there <= refusals:
+        return []
+    return connection.execute(
+        "SELECT number, time FROM audit INDEXED BY audit_refused"
+        " WHERE allowed = 0 AND number < (SELECT max(number) FROM audit) ORDER BY time, number LIMIT ?",
+        (min(there - refusals, PRUNED_AT_ONCE),),
+    ).fetchall()
+
+
+def _drop(connection: sqlite3.Connection, old: list[tuple[int, str]], surplus: list[tuple[int, str]]) -> None:
+    for column, entries in (("allowed_upto", old), ("refused_upto", surplus)):
+        upto = entries[-1][1] if entries else ""
+        connection.execute(f"UPDATE audit_pruned SET {column} = max({column}, ?)", (upto,))  # noqa: S608 - constants only
+    connection.executemany("DELETE FROM audit WHERE number = ?", [(number,) for number, _ in (*old, *surplus)])
 
 
 def _index(query: AuditQuery) -> str:

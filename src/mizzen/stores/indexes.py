@@ -1,4 +1,4 @@
-"""The rows by which objects are found: their owners, labels, and the fields that the catalog calls indexed.
+"""The rows by which objects are found: their owners, labels, and the fields that the catalog calls indexed or derived.
 
 They change in the transaction of the object itself, so a look-up through them agrees with a look at every object.
 """
@@ -46,7 +46,7 @@ def entries(resource: Resource) -> Entries:
 
 def indexed(kind: str) -> tuple[str, ...]:
     known = catalog.BY_NAME.get(kind)
-    return known.indexed if known else ()
+    return (*known.indexed, *known.derived) if known else ()
 
 
 def check_fields(kind: str, paths: Iterable[str]) -> None:
@@ -106,7 +106,7 @@ def refresh(connection: sqlite3.Connection) -> None:
 
 
 def _described() -> str:
-    return msgspec.json.encode([(kind.name, kind.indexed, kind.model) for kind in catalog.KINDS]).decode()
+    return msgspec.json.encode([(kind.name, indexed(kind.name), kind.model) for kind in catalog.KINDS]).decode()
 
 
 def _assign_models(connection: sqlite3.Connection) -> None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from mizzen.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from mizzen.errors import Conflict, Forbidden
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.stores import indexes, revisions, rows
+from mizzen.stores import indexes, refusals, revisions, rows
 from mizzen.stores.reads import Present
 from mizzen.stores.store import Event, Guard
 
@@ -38,8 +38,9 @@ class Ledger:
 
     def create(self, new: Resource, by: str, guard: Guard | None) -> Outcome:
         _check_kind(new.kind)
-        if self._find(new.ref) is not None:
-            raise AlreadyExists(f"{new.ref} already exists")
+        there = self._find(new.ref)
+        if there is not None:
+            raise refusals.taken(there)
         self._ask(guard)
         now = self._clock()
         meta = replace(new.meta, uid=self._new_id(), generation=1, created=now, deleted=None)
@@ -123,7 +124,7 @@ class Ledger:
         _check_kind(ref.kind)
         found = self._find(ref)
         if found is None:
-            raise NotFound(f"{ref} does not exist")
+            raise refusals.missing(ref)
         return found
 
     def _find(self, ref: Ref) -> Resource | None:

@@ -34,7 +34,9 @@ class Place:
     def parse(cls, token: str, kind: str, where: Where) -> Place:
         place = _decode(token, cls)
         if place.kind != kind or place.where != digest(where):
-            raise BadRequest("this token continues another listing")
+            raise BadRequest(
+                "this token continues another listing", hint="send it with the same selectors, or start again"
+            )
         return place
 
 
@@ -53,7 +55,7 @@ class FamilyPlace:
     def parse(cls, token: str, model: Ref) -> FamilyPlace:
         place = _decode(token, cls)
         if (place.namespace, place.model) != (model.namespace, model.name):
-            raise BadRequest("this token continues another history")
+            raise BadRequest("this token continues another history", hint="start again, without it")
         return place
 
 

@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
-from mizzen.errors import Expired, NotFound, Unavailable
+from mizzen.errors import Expired, Unavailable
 from mizzen.kinds.meta import Ref, Resource
-from mizzen.stores import revisions, rows, selection
+from mizzen.stores import refusals, revisions, rows, selection
 from mizzen.stores.pages import Place, check_limit, digest
 from mizzen.stores.store import Event, Listing, Where
 
@@ -27,7 +27,7 @@ class Page:
 def get(connection: sqlite3.Connection, ref: Ref) -> Resource:
     found = revisions.find(connection, ref) if ref.kind == revisions.KIND else rows.find(connection, ref)
     if found is None:
-        raise NotFound(f"{ref} does not exist")
+        raise refusals.missing(ref)
     return found
 
 

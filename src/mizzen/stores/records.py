@@ -153,6 +153,13 @@ class AuditLog(Protocol):
         ...
 
 
+class AuditPruning(Protocol):
+    async def prune(self, *, allowed_before: datetime | None, refusals: int) -> int:
+        """Drop entries of what was allowed before then, if anything is said, and the oldest refusals, so that no more
+        than `refusals` stay; a number is never given again for that. Returns how many are gone."""
+        ...
+
+
 class AuditIntake(Protocol):
     """For entries that come from files, each of them exactly once: how far a file was read is kept with the entries."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from mizzen.errors import Conflict, Unavailable
 from mizzen.stores import indexes
 
-SCHEMA = 2
+SCHEMA = 3
 
 _FIRST = (
     "CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), rv INTEGER NOT NULL, horizon INTEGER NOT NULL)",
@@ -73,7 +73,19 @@ _SECOND = (
     "CREATE TRIGGER audit_is_not_removed BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'append only'); END",
 )
 
-_STEPS = (_FIRST, _SECOND)
+_THIRD = (
+    # Entries of the audit up to here may go; see audit.prune. All others stay, whoever asks.
+    """CREATE TABLE audit_pruned (
+        only INTEGER PRIMARY KEY CHECK (only = 1), allowed_upto TEXT NOT NULL, refused_upto TEXT NOT NULL)""",
+    "INSERT INTO audit_pruned VALUES (1, '', '')",
+    "DROP TRIGGER audit_is_not_removed",
+    """CREATE TRIGGER audit_is_not_removed BEFORE DELETE ON audit
+        WHEN NOT EXISTS (SELECT 1 FROM audit_pruned
+            WHERE OLD.time <= CASE OLD.allowed WHEN 0 THEN refused_upto ELSE allowed_upto END)
+        BEGIN SELECT RAISE(ABORT, 'append only'); END""",
+)
+
+_STEPS = (_FIRST, _SECOND, _THIRD)
 """From each schema to the next: a new file takes all of them, so none is there for old files only."""
 
 assert len(_STEPS) == SCHEMA

@@ -90,7 +90,11 @@ class Reads(Protocol):
         """NotFound."""
         ...
 
-    async def list(self, kind: str, where: Where = ...) -> Listing: ...
+    async def list(
+        self, kind: str, where: Where = ..., *, limit: int | None = None, after: str | None = None
+    ) -> Listing:
+        """As `Store.list`. Its pages are all of this moment."""
+        ...
 
     async def check(self, guard: Guard) -> None:
         """Ask what a guard thinks of this moment. The write it is given to asks it again."""

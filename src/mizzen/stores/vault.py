@@ -42,26 +42,32 @@ class Vault:
         self._key_file = key_file
         self._cipher: AESGCM | None = None
         self._lock = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        """What is merged must not lose what is set or removed meanwhile."""
 
     def __repr__(self) -> str:
         return f"Vault({self._key_file})"
 
     async def put(self, namespace: str, name: str, data: Mapping[str, str], by: str, now: datetime) -> SealedSecret:
         """Replaces a secret of the same name, whole. MizzenError when the key file is not the right one."""
-        cipher = await self._opened()
-        sealed = _seal(cipher, namespace, name, json.dumps(dict(data)).encode())
-        secret = SealedSecret(namespace, name, tuple(sorted(data)), sealed, now, by)
-        await self._secrets.put(secret)
-        return secret
+        async with self._writing:
+            return await self._put(namespace, name, data, by, now)
+
+    async def merge(self, namespace: str, name: str, data: Mapping[str, str], by: str, now: datetime) -> SealedSecret:
+        """Adds and replaces these values of a secret; its others stay. Makes it when it is not there."""
+        async with self._writing:
+            try:
+                values = await self._values(namespace, name)
+            except NotFound:
+                values = {}
+            return await self._put(namespace, name, {**values, **data}, by, now)
 
     async def reveal(self, namespace: str, name: str, key: str) -> str:
         """One value, in clear: for what is started with it, never for an answer or a log. NotFound."""
-        secret = await self._secrets.get(namespace, name)
-        cipher = await self._opened()
-        values = json.loads(_unseal(cipher, secret, self._key_file))
+        values = await self._values(namespace, name)
         if key not in values:
             raise NotFound(f"secret '{name}' has no key '{key}'", hint=suggestion(key, sorted(values), "its keys"))
-        return str(values[key])
+        return values[key]
 
     async def get(self, namespace: str, name: str) -> SealedSecret:
         """Still sealed. NotFound."""
@@ -72,7 +78,19 @@ class Vault:
 
     async def delete(self, namespace: str, name: str) -> None:
         """Needs no key: a secret that cannot be opened any more can still be removed. NotFound."""
-        await self._secrets.delete(namespace, name)
+        async with self._writing:
+            await self._secrets.delete(namespace, name)
+
+    async def _values(self, namespace: str, name: str) -> dict[str, str]:
+        secret = await self._secrets.get(namespace, name)
+        values: dict[str, str] = json.loads(_unseal(await self._opened(), secret, self._key_file))
+        return values
+
+    async def _put(self, namespace: str, name: str, data: Mapping[str, str], by: str, now: datetime) -> SealedSecret:
+        sealed = _seal(await self._opened(), namespace, name, json.dumps(dict(data)).encode())
+        secret = SealedSecret(namespace, name, tuple(sorted(data)), sealed, now, by)
+        await self._secrets.put(secret)
+        return secret
 
     async def _opened(self) -> AESGCM:
         """With the one key that everything here is sealed with."""
@@ -113,7 +131,7 @@ def _unseal(cipher: AESGCM, secret: SealedSecret, key_file: Path) -> bytes:
             ) from error
         raise MizzenError(
             f"secret '{secret.name}' in namespace {secret.namespace} is damaged: {key_file} does not open it",
-            hint=f"set it again: mizzen secret set {secret.name}",
+            hint=f"set it anew, whole: 'mizzen secret set {secret.name} --replace'",
         ) from error
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -66,6 +67,16 @@ def send(pid: int, start: str, number: signal.Signals) -> bool:
         os.kill(pid, number)
     except ProcessLookupError:
         return False
+    return True
+
+
+def wait_for_end(pid: int, start: str, seconds: float) -> bool:
+    """Blocks until the process has ended, at most so long. Whether it has."""
+    deadline = time.monotonic() + seconds
+    while start_of(pid) == start:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
     return True
 
 

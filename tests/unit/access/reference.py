@@ -16,8 +16,10 @@ def may(actor: Actor, verb: str, target: Target, bindings: list[Binding], *, ano
     if actor.admin:
         return True
     stranger_rights = set()
-    if anonymous and target.subresource not in ["logs", "monitor"] and target.kind not in ["User", "Secret"]:
-        stranger_rights = {"read", "predict"} if target.kind != "AuditEntry" else set()
+    hidden = ["User", "Secret", "AuditEntry", "RoleBinding", "Workload"]
+    says_too_much = target.kind in hidden or target.tells_of in hidden or target.subresource in ["logs", "monitor"]
+    if anonymous and not says_too_much:
+        stranger_rights = {"read", "predict"}
     if verb in stranger_rights:
         return True
     if actor.name == "anonymous":

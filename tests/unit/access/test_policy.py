@@ -39,6 +39,10 @@ TARGETS = (
     Target("default", "InferenceModel", "rose", models=frozenset({"iris"}), called=frozenset({"rose"})),
     Target("default", "InferenceModel", "rose", "monitor", frozenset({"iris"}), called=frozenset({"rose"})),
     Target("default", "RoleBinding", "team"),
+    Target("default", "RoleBinding", "of-iris", models=frozenset({"iris"})),
+    Target("default", "Workload", "iris-1.1", models=frozenset({"iris"})),
+    Target("default", "Revision", "model.iris.1", models=frozenset({"iris"}), tells_of="Model"),
+    Target("default", "Revision", "rolebinding.team.1", tells_of="RoleBinding"),
     Target("default", "Secret", "keys"),
     Target("", "Plane"),
     Target("", "AuditEntry"),
@@ -87,7 +91,10 @@ def test_one_more_binding_never_takes_a_right_away(
 def test_a_list_shows_exactly_what_may_be_read_one_by_one(
     actor: Actor, verb: Verb, bindings: list[Binding], anonymous: bool, namespace: str
 ) -> None:
-    for kind, subresource in (("Model", ""), ("InferenceModel", ""), ("InferenceModel", "logs"), ("Secret", "")):
+    for kind, subresource in (
+        ("Model", ""), ("InferenceModel", ""), ("InferenceModel", "logs"), ("Secret", ""), ("RoleBinding", ""),
+        ("Workload", ""), ("Revision", ""),
+    ):  # fmt: skip
         found = reach(actor, verb, namespace, kind, bindings, anonymous=anonymous, subresource=subresource)
         assert found.reason
         for target in TARGETS:
@@ -134,6 +141,34 @@ def test_a_refusal_says_what_was_refused_and_what_to_do() -> None:
     assert refused(ANN, "predict", alias).endswith("mizzen permit ann predict iris@prod --namespace lab")
     assert refused(ANN, "write", Target("lab", "Secret", "keys")).endswith("mizzen permit ann write namespace/lab")
     assert refused(ANN, "admin", Target("", "User")) == "ann may not admin User: that is for admins of the plane"
+
+
+@given(st.sampled_from((ANONYMOUS, ANN)), st.sampled_from(VERBS), some_bindings)
+def test_who_may_not_read_something_cannot_tell_whether_it_is_there(
+    actor: Actor, verb: Verb, bindings: list[Binding]
+) -> None:
+    """Nor what it belongs to: `rose` serves the model iris."""
+    named = Target("default", "InferenceModel", "rose", models=frozenset({"rose"}))
+    there = Target("default", "InferenceModel", "rose", models=frozenset({"iris"}), called=frozenset({"rose"}))
+    if allowed(actor, "read", there, bindings, anonymous=False).allowed:
+        return
+    verdict = allowed(actor, verb, there, bindings, anonymous=False, named=named)
+    if not verdict.allowed:
+        assert verdict == allowed(actor, verb, named, bindings, anonymous=False)
+        assert "iris" not in verdict.reason
+
+
+def test_who_may_read_something_is_told_what_else_they_need() -> None:
+    there = Target("default", "InferenceModel", "rose", models=frozenset({"iris"}), called=frozenset({"rose"}))
+    reader = Binding("b", "default", frozenset({"ann"}), frozenset({"read"}), "iris")
+    named = Target("default", "InferenceModel", "rose", models=frozenset({"rose"}))
+    verdict = allowed(ANN, "write", there, [reader], anonymous=False, named=named)
+    assert verdict.reason.endswith("mizzen permit ann write iris")
+
+
+def test_a_refusal_does_not_repeat_names_of_any_length() -> None:
+    verdict = allowed(ANONYMOUS, "read", Target("n" * 9999, "Model", "x" * 9999), (), anonymous=False)
+    assert len(verdict.reason) < 512
 
 
 def test_an_allowance_says_what_it_rests_on() -> None:

@@ -173,6 +173,28 @@ def test_credentials_go_to_their_own_host_alone(tmp_path: Path, site: Site) -> N
     assert "s3cret" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("https://h/a%20b.tgz", "https://h/a%20b.tgz"),
+        ("https://ann:pw@h:8/x?X-Sig=s3cret&v=2#s3cret", "https://h:8/x?X-Sig=***&v=***"),
+        ("https://h/x?s3cret", "https://h/x?***"),
+        ("https://h/x?a=s3=cret&&b", "https://h/x?a=***&***&***"),
+        ("https://h/x?", "https://h/x?"),
+    ],
+)
+def test_of_a_query_only_names_are_shown(url: str, wanted: str) -> None:
+    assert download.shown(url) == wanted
+
+
+def test_a_signature_is_sent_and_told_to_nobody(tmp_path: Path, site: Site) -> None:
+    with pytest.raises(Invalid) as refused:
+        fetch(tmp_path, f"{site.url}/x?sig=s3cret", "0" * 64)
+    assert "x?sig=***" in str(refused.value)
+    assert "s3cret" not in str(refused.value)
+    assert site.asked[0][0].endswith("x?sig=s3cret")
+
+
 def test_people_who_are_no_admins_do_not_reach_the_planes_network(tmp_path: Path, site: Site) -> None:
     for url in (
         site.url,
@@ -201,6 +223,13 @@ def test_what_is_no_url(tmp_path: Path, url: str) -> None:
         ("192.168.0.1", False), ("169.254.169.254", False), ("0.0.0.0", False), ("100.64.0.1", False), ("::1", False),
         ("fe80::1", False), ("fd00::1", False), ("::ffff:127.0.0.1", False), ("::ffff:8.8.8.8", True),
         ("64:ff9b::7f00:1", False), ("2002:7f00:1::", False), ("224.0.0.1", False), ("ff02::1", False), ("x", False),
+        ("::127.0.0.1", False), ("::ffff:0:127.0.0.1", False), ("64:ff9b:1::a9fe:a9fe", False), ("fec0::1", False),
+        ("3fff::1", False), ("5f00::1", False), ("192.88.99.1", False), ("192.0.0.9", False), ("198.18.0.1", False),
+        ("240.0.0.1", False), ("255.255.255.255", False), ("203.0.113.1", False), ("2001:db8::1", False),
+        ("2001:2::1", False), ("2001:10::1", False), ("100::1", False), ("4000::1", False), ("::8.8.8.8", False),
+        ("64:ff9b::808:808", True), ("2002:808:808::1", True), ("2001:4860:4860::8888", True), ("2001:200::1", True),
+        ("2001:0:808:808:0:0:80ff:fffe", False), ("2001:0:a00:1:0:0:f7f7:f7f7", False),
+        ("2001:0:808:808:0:0:f7f7:f7f7", True), ("192.31.196.1", True), ("100.128.0.1", True), ("172.32.0.1", True),
     ],
 )  # fmt: skip
 def test_which_addresses_belong_to_the_world(address: str, public: bool) -> None:

@@ -58,7 +58,7 @@ def test_unpacking(disk: Path) -> None:
 
 
 def test_sending_in_pieces(disk: Path) -> None:
-    uploads = Uploads(FileBlobs(disk / "blobs"), 10 * SMALL)
+    uploads = Uploads(FileBlobs(disk / "blobs"), Limits(10 * SMALL))
     with pytest.raises(Unavailable), uploads.piece("ann", DIGEST, 0, 2 * SMALL) as piece:
         piece.write(os.urandom(2 * SMALL))
     assert files(disk) == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -117,6 +119,41 @@ def test_what_is_in_the_tree_and_nothing_else(blobs: FileBlobs, repo: Path, tmp_
     commit(repo, "worse")
     with pytest.raises(Invalid, match="outside"):
         fetch(blobs, str(repo))
+
+
+def settings_for(repo: str) -> dict[str, str]:
+    program = shutil.which("git")
+    assert program is not None
+    return asyncio.run(git._settings(program, git.repository(repo), private=False, admin=False))
+
+
+def test_an_address_needs_no_pinning() -> None:
+    """Curl could not even be told: it ends a host at its first colon."""
+    for repo in ("https://[2606:4700::1111]/x.git", "https://[2606:4700::1111]:8443/x.git", "https://8.8.8.8/x.git"):
+        assert "http.curloptResolve" not in settings_for(repo)
+    for repo in ("http://[::1]/x", "http://[::ffff:10.0.0.1]/x", "http://127.1/x", "http://2130706433/x"):
+        with pytest.raises(Invalid, match="own network"):
+            settings_for(repo)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_a_name_is_pinned_to_its_addresses(address: str) -> None:
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as server:
+        try:
+            server.bind((address, 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        server.listen()
+        server.settimeout(60)
+        port = server.getsockname()[1]
+        pinned = git._pinned("nowhere.invalid", port, [address])
+        command = ["git", "-c", f"http.curloptResolve={pinned}", "ls-remote", f"http://nowhere.invalid:{port}/x"]
+        quiet = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
+        with subprocess.Popen(command, env=quiet, stderr=subprocess.DEVNULL) as process:
+            asking, _ = server.accept()
+            with asking:
+                assert asking.recv(65536).startswith(b"GET /x/info/refs")
+            process.kill()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from mizzen.blobs import uploads as uploads_module
 from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.limits import Limits
 from mizzen.blobs.uploads import Uploads
 from mizzen.errors import Conflict, Invalid, NotFound, TooLarge
 
@@ -25,7 +27,7 @@ def blobs(tmp_path: Path) -> FileBlobs:
 
 @pytest.fixture
 def uploads(blobs: FileBlobs) -> Uploads:
-    return Uploads(blobs, 1 << 20)
+    return Uploads(blobs, Limits(upload_bytes=1 << 20, partial_bytes=2 << 20, partials=3))
 
 
 def send(uploads: Uploads, start: int, end: int, owner: str = "ann") -> bool:
@@ -85,6 +87,50 @@ def test_many_at_once(blobs: FileBlobs, uploads: Uploads) -> None:
         done = list(threads.map(one, range(32)))
     assert any(done)
     assert blobs.path(DIGEST).read_bytes() == DATA
+
+
+def begin(uploads: Uploads, name: str, size: int, owner: str = "ann") -> None:
+    with uploads.piece(owner, f"sha256:{hashlib.sha256(name.encode()).hexdigest()}", 0, 1 << 20) as piece:
+        piece.write(bytes(size))
+
+
+def test_nobody_begins_any_number_of_files(uploads: Uploads) -> None:
+    for name in "abc":
+        begin(uploads, name, 1)
+    with pytest.raises(TooLarge, match="parts of 3 files have come") as caught:
+        begin(uploads, "d", 1)
+    assert "finish some" in (caught.value.hint or "")
+    begin(uploads, "c", 2)  # but what was begun goes on
+    begin(uploads, "d", 1, owner="bob")
+
+
+def test_nobody_leaves_any_number_of_bytes_unfinished(blobs: FileBlobs) -> None:
+    uploads = Uploads(blobs, Limits(upload_bytes=1 << 20, partial_bytes=150_000))
+    begin(uploads, "a", 100_000)
+    begin(uploads, "b", 40_000)
+    begin(uploads, "b", 50_000)
+    with pytest.raises(TooLarge, match="too many bytes of unfinished files"):
+        begin(uploads, "c", 1)
+    with pytest.raises(TooLarge, match="too many bytes of unfinished files"):
+        begin(uploads, "b", 50_001)
+    begin(uploads, "c", 150_000, owner="bob")
+    uploads.collect(datetime.now(UTC) + timedelta(hours=1))
+    assert send(uploads, 0, len(DATA)), "a file that is finished no longer counts"
+    begin(uploads, "a", 150_000)
+
+
+def test_what_comes_at_the_same_time_counts(blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads_module, "_AT_ONCE", 10_000)
+    uploads = Uploads(blobs, Limits(upload_bytes=1 << 20, partial_bytes=100_000))
+    digests = [f"sha256:{hashlib.sha256(name).hexdigest()}" for name in (b"a", b"b")]
+    with uploads.piece("ann", digests[0], 0, 1 << 20) as one, uploads.piece("ann", digests[1], 0, 1 << 20) as two:
+        for _ in range(5):
+            one.write(bytes(10_000))
+            two.write(bytes(10_000))
+        for piece in (one, two):
+            with pytest.raises(TooLarge, match="unfinished"):
+                piece.write(b".")
+    assert sum(uploads.offset("ann", digest) for digest in digests) == 100_000
 
 
 def test_what_nobody_went_on_with_is_forgotten(uploads: Uploads) -> None:

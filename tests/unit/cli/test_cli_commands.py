@@ -140,7 +140,7 @@ def test_a_version_is_served_again(plane: Plane) -> None:
     done = plane("serve", "iris", "1", "--replicas", "2", "--no-wait")
     assert done.stdout == "iris version 1 is starting as iris-1-2\n"
     assert yaml.safe_load(plane("get", "im", "iris-1-2", "-o", "yaml").stdout)["spec"]["replicas"] == 2
-    failed(plane("serve", "iris", "7", check=False), "iris.7")
+    failed(plane("serve", "iris", "7", check=False), "has no version 7")
 
 
 def test_a_served_model_is_deleted_with_its_servers_only_when_asked(plane: Plane) -> None:
@@ -148,7 +148,7 @@ def test_a_served_model_is_deleted_with_its_servers_only_when_asked(plane: Plane
     plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
     failed(plane("delete", "model", "iris", check=False), "is in use", "--cascade")
     assert plane("delete", "model", "iris", "--cascade").stdout == "model/iris deleted\n"
-    assert plane.control.run(plane.control.store.get(Ref("InferenceModel", "iris-1"))).deleting
+    assert plane.control.run(plane.control.store.get(Ref("Model", "iris"))).deleting
     wrong = plane("delete", "im", "iris-1", "--cascade", check=False)
     assert (wrong.returncode, "is for a model" in wrong.stderr) == (2, True)
 
@@ -162,6 +162,7 @@ def test_an_entrypoint_says_what_to_load_of_a_folder_or_file(plane: Plane) -> No
         assert (version["spec"]["framework"], version["spec"]["entrypoint"]) == ("python", "scorer:predict")
 
 
+@pytest.mark.usefixtures("heard_interrupts")
 def test_an_interrupted_deploy_tells_what_goes_on(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
     plane.control.file("model.joblib")
     note = output.note

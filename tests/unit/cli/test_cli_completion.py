@@ -28,7 +28,7 @@ def offered(line: str, cwd: Path, **environ: str) -> list[str]:
 
 def test_commands_options_and_kinds_need_no_plane(tmp_path: Path) -> None:
     assert offered("mizzen des", tmp_path) == ["describe"]
-    assert offered("mizzen version ", tmp_path) == ["add", "list", "describe", "delete"]
+    assert offered("mizzen version ", tmp_path) == ["add", "list", "describe", "trust", "delete"]
     assert offered("mizzen get mod", tmp_path) == ["model", "modelversion"]
     assert "--all-namespaces" in offered("mizzen get models --all", tmp_path)
 
@@ -66,7 +66,7 @@ def test_offering_words_loads_nothing_heavy(tmp_path: Path) -> None:
         "os.environ.update(_MIZZEN_COMPLETE='complete_bash', COMP_WORDS='mizzen get model x', COMP_CWORD='3')\n"
         "from mizzen.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
-        "loaded = {'mizzen.kinds', 'numpy', 'httpx2', 'yaml'} & set(sys.modules)\n"
+        "loaded = {'mizzen.kinds.meta', 'numpy', 'httpx2', 'yaml'} & set(sys.modules)\n"
         "sys.exit(f'imported: {loaded}' if loaded else 0)"
     )
     command = [sys.executable, "-c", code]

@@ -52,6 +52,7 @@ def test_stop_ends_what_a_killed_supervisor_left(plane: Supervised) -> None:
     assert nothing_runs(plane)
 
 
+@pytest.mark.usefixtures("heard_interrupts")
 def test_a_second_interrupt_kills(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with supervised(tmp_path / "data") as running:
         running.start(running.spec("plane", IGNORES_TERM, grace=120.0), stop_timeout=120.0)
@@ -123,6 +124,7 @@ def test_a_tether_is_released_while_the_supervisor_is_being_replaced(tmp_path: P
         assert ask(running.home, "info")["tether"] == "none"
 
 
+@pytest.mark.usefixtures("heard_interrupts")
 def test_signals_wait_for_the_end_of_what_must_not_be_interrupted() -> None:
     done = []
 

@@ -15,6 +15,9 @@ from tests.unit.cli.command import Plane, commanding, failed, mizzen
 
 HEAD = "apiVersion: mizzen.dev/v1alpha1\n"
 IRIS = f"{HEAD}kind: Model\nmetadata: {{name: iris, labels: {{team: vision}}}}\nspec: {{track: latest}}\n"
+SECOND_NAME = f"{HEAD}kind: Model\nmetadata: {{name: rose}}\nspec: {{aliasOf: iris}}\n"
+VERSION = f"{HEAD}kind: ModelVersion\nmetadata: {{name: iris.1}}\nspec: {{modelName: iris, version: '1', "
+VERSION += "framework: sklearn, image: 'a/b:1'}\n"
 GRAPH = """apiVersion: serving.mlpsepc.org/v1alpha1
 kind: MLGraph
 metadata: {name: experiment}
@@ -81,6 +84,27 @@ def test_a_dry_run_writes_nothing(plane: Plane) -> None:
     assert plane("apply", "-f", file, "--dry-run").stdout == "model/iris unchanged (dry run)\n"
 
 
+def test_objects_of_a_batch_are_sent_in_an_order_in_which_each_finds_the_others(plane: Plane) -> None:
+    """Whatever the order of the files; and a dry run says the same."""
+    server = f"{HEAD}kind: InferenceModel\nmetadata: {{name: iris-1}}\nspec: {{modelName: iris, targetVersion: '1', "
+    server += "deployToLayer: cloud, frameworkType: sklearn}\n"
+    file = plane.file("all.yaml", f"{VERSION}---\n{server}---\n{SECOND_NAME}---\n{IRIS}")
+    made = ["model/rose created", "model/iris created", "modelversion/iris.1 created", "inferencemodel/iris-1 created"]
+    tried = plane("apply", "-f", file, "--dry-run")
+    assert tried.stdout.splitlines() == [f"{line} (dry run)" for line in made]
+    assert plane("get", "models").stderr == "no models\n"
+    done = plane("apply", "-f", file)
+    assert done.stdout.splitlines() == made
+    assert done.stderr == tried.stderr
+    alone = plane.file("alone.yaml", server.replace("iris", "lily"))
+    failed(plane("apply", "-f", alone, "--dry-run", check=False), "no model 'lily' is registered")
+    # What would be made elsewhere does not help.
+    other = plane.file("other.yaml", IRIS.replace("name: iris", "name: lily, namespace: lab"))
+    tried = plane("apply", "-f", other, "-f", alone, "--dry-run", check=False)
+    assert (tried.returncode, tried.stdout) == (1, "model/lily created (dry run)\n")
+    assert "no model 'lily' is registered" in tried.stderr
+
+
 def test_one_fault_and_nothing_is_sent(plane: Plane) -> None:
     plane.file("all/a.yaml", IRIS)
     plane.file("all/b.yaml", f"{HEAD}kind: Model\nmetadata: {{nmae: x}}\nspec: {{trakc: latest}}\n")
@@ -108,7 +132,7 @@ def test_several_objects_from_folders_and_stdin(plane: Plane) -> None:
     plane.file("all/b/c.json", json.dumps(yaml.safe_load(IRIS.replace("iris", "rose"))))
     done = plane("apply", "-f", "all", "-f", "-", stdin=f"{GRAPH}---\n{IRIS.replace('iris', 'lily')}")
     assert done.stdout.split() == [
-        "model/iris", "created", "model/rose", "created", "mlgraph/experiment", "created", "model/lily", "created",
+        "model/iris", "created", "model/rose", "created", "model/lily", "created", "mlgraph/experiment", "created",
     ]  # fmt: skip
     listing = plane("get", "models", "-o", "yaml").stdout
     again = plane("apply", "-f", "-", stdin=listing)
@@ -202,7 +226,7 @@ def test_diff_of_versions_compares_fields_and_files(plane: Plane) -> None:
     assert plane("diff", "net:1", "net:1").stdout.endswith("no file changed\n")
     both = json.loads(plane("diff", "net:1", "net:3", "-o", "json", check=False).stdout)
     assert both["halves"] == ["code", "data"]
-    failed(plane("diff", "net:1", "net:9", check=False), "net.9", code=2)
+    failed(plane("diff", "net:1", "net:9", check=False), "has no version 9", code=2)
     failed(plane("diff", "net", "net:1", check=False), "no current version", "name one: net:1", code=2)
     failed(plane("diff", "net@prod", "net:1", check=False), "no alias 'prod'", "aliases: none", code=2)
 

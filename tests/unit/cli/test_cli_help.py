@@ -36,8 +36,9 @@ def test_the_commands_of_the_public_surface_are_there() -> None:
         "up", "down", "status", "deploy", "serve", "undeploy", "promote", "predict", "get", "delete", "logs", "history",
         "apply", "lint", "diff", "explain", "describe", "rollback", "permit", "whoami", "audit", "completion",
         "model create", "model list", "model describe", "model delete", "version add", "version list",
-        "version describe", "version delete", "alias set", "alias delete", "user add", "user list", "user delete",
-        "token create", "token list", "token revoke", "secret set", "secret list", "secret delete",
+        "version describe", "version trust", "version delete", "alias set", "alias list", "alias delete", "user add",
+        "user list", "user delete", "token create", "token list", "token revoke", "secret set", "secret list",
+        "secret delete",
     }  # fmt: skip
 
 
@@ -59,7 +60,13 @@ def test_every_command_that_tells_something_tells_it_as_data_too() -> None:
 
 
 def test_kinds_that_shells_are_offered_are_those_of_the_catalog() -> None:
-    assert list(words.KINDS) == [kind.singular for kind in catalog.KINDS]
+    assert words.offer_kinds("") == [kind.singular for kind in catalog.KINDS]
+
+
+@pytest.mark.parametrize("group", sorted({command.split()[0] for command in COMMANDS if " " in command}))
+def test_every_group_shows_an_example(group: str) -> None:
+    shown = typer.testing.CliRunner().invoke(app, [group, "--help"])
+    assert f"Example:\n    mizzen {group} " in shown.output, shown.output
 
 
 def test_it_runs_as_a_module_and_tells_its_version() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.cli import live, output, stats, tail, viewer, welcome
+from mizzen.cli import live, output, past, stats, tail, viewer, welcome
 from mizzen.sdk.locate import Place
 
 BEFORE = """\
@@ -95,3 +95,24 @@ def test_tail_follows_a_growing_and_a_rotated_file(tmp_path: Path) -> None:
     file.rename(tmp_path / "x.log.1")
     file.write_text("five\n")
     assert next(lines) == "five\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (
+            {"aliases": {"prod": "1"}},
+            {"aliases": {"prod": "2"}, "framework": "sklearn"},
+            "aliases.prod: 1 -> 2; framework: - -> sklearn",
+        ),
+        ({"dag": [{"name": "a"}], "on": True}, {"dag": [{"name": "b"}, {}]},
+         "dag[0].name: a -> b; on: true -> -; dag[1]: - -> {}"),
+        ({"note": "a\n b"}, {"note": "c" * 100}, f"note: a b -> {'c' * 46}…"),
+        ({"track": "latest"}, {"track": "latest"}, ""),
+        (None, {"n": 1}, "n: - -> 1"),
+    ],
+)  # fmt: skip
+def test_an_update_is_told_in_a_few_words(before: object, after: object, words: str) -> None:
+    assert past.changed({"action": "updated", "before": before, "after": after}) == words
+    assert len(words) <= past.MOST_WORDS
+    assert past.changed({"action": "promoted", "before": before, "after": after}) == ""

@@ -99,14 +99,26 @@ def test_secrets_are_set_from_words_files_and_stdin_and_never_shown(plane: Plane
     assert plane("secret", "list", "-n", "lab").stderr == "no secrets\n"
 
 
+def test_setting_one_value_of_a_secret_keeps_the_others(plane: Plane) -> None:
+    plane("secret", "set", "db", "user=ann", "password=hush")
+    assert plane("secret", "set", "db", "user=bob").stdout == "secret db set: user; kept: password\n"
+    assert "password,user" in plane("secret", "list").stdout
+    done = plane("secret", "set", "db", "--replace", "user=eve")
+    assert done.stdout == "secret db set: user; removed: password\n"
+    assert plane("secret", "list").stdout.splitlines()[1].split()[:2] == ["db", "user"]
+    data = json.loads(plane("secret", "set", "db", "--replace", "key=x", "-o", "json").stdout)
+    assert (data["keys"], data["removed"]) == (["key"], ["user"])
+
+
 def test_the_audit_tells_who_asked_what(plane: Plane) -> None:
     plane("model", "create", "iris")
     plane("user", "add", "ann")
     token = plane("token", "create", "ann").stdout.strip()
     plane("delete", "model", "iris", token=token, check=False)
     titles, first = (line.split() for line in plane("audit", "--refused").stdout.splitlines())
-    assert titles == ["TIME", "ACTOR", "VERB", "KIND", "NAMESPACE", "NAME", "ALLOWED", "REASON"]
+    assert titles == ["TIME", "ACTOR", "VERB", "KIND", "NAMESPACE", "NAME", "ALLOWED", "CODE", "REQUEST", "REASON"]
     assert first[1:7] == ["ann", "write", "Model", "default", "iris", "no"]
+    assert first[7:10] == ["403", "DELETE", "/apis/mizzen.dev/v1alpha1/namespaces/default/models/iris"]
     assert plane("audit", "--actor", "nobody").stderr == "nothing was asked\n"
     made = json.loads(plane("audit", "--kind", "models", "--since", "1h", "-o", "json").stdout)["items"]
     assert [(entry["actor"], entry["allowed"]) for entry in made] == [("ann", False), ("admin", True)]

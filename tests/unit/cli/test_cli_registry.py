@@ -71,7 +71,7 @@ def test_versions_are_listed_described_and_deleted(plane: Plane) -> None:
     assert "content.joblib" in plane("version", "describe", "iris", "v1").stdout
     assert json.loads(plane("version", "describe", "iris", "2", "-o", "json").stdout)["version"] == "2"
     assert plane("version", "delete", "iris", "1").stdout == "version 1 of iris deleted\n"
-    failed(plane("version", "describe", "iris", "1", check=False), "iris.1")
+    failed(plane("version", "describe", "iris", "1", check=False), "has no version 1")
 
 
 def test_a_version_is_added_from_a_file(plane: Plane) -> None:
@@ -94,6 +94,10 @@ def test_aliases_are_set_moved_and_deleted(plane: Plane) -> None:
     plane("alias", "set", "iris", "prod", "2")
     assert "alias prod: version 2" in plane("model", "describe", "iris").stdout
     failed(plane("version", "delete", "iris", "2", check=False), "prod")
+    told = plane("history", "iris").stdout.splitlines()
+    assert [line.partition("Model/iris ")[2].strip() for line in (told[0], *told[-2:])] == [
+        "", "aliases.prod: - -> 1", "aliases.prod: 1 -> 2",
+    ]  # fmt: skip
     compared = plane("diff", "iris:1", "iris@prod", check=False)
     assert compared.stdout.startswith("iris:1 -> iris:2\n")
     assert plane("alias", "delete", "iris", "prod").stdout == "iris@prod deleted\n"
@@ -109,7 +113,7 @@ def test_a_model_rolls_back_to_what_was_current(plane: Plane) -> None:
     assert plane("rollback", "iris").stdout == "version 1 of iris is current\n"
     assert plane("rollback", "model/iris", "--to", "v2").stdout == "version 2 of iris is current\n"
     assert plane("rollback", "model/iris").stdout == "version 1 of iris is current\n"
-    failed(plane("rollback", "iris", "--to", "9", check=False), "iris.9")
+    failed(plane("rollback", "iris", "--to", "9", check=False), "has no version 9")
     moves = [row for row in rows(plane("history", "iris").stdout) if row[2] in ("promoted", "rolledback")]
     assert [row[4] for row in moves] == ["1", "3", "1", "2", "1"]
     assert plane("rollback", "iris", "--to", "3", "-o", "json").stdout.count('"version": "3"') == 1
@@ -146,10 +150,10 @@ def test_any_object_has_a_history_and_goes_back_in_it(plane: Plane) -> None:
     assert plane("rollback", "mlgraph/g", "--to", "1").stdout == "mlgraph/g has the spec of revision 1\n"
     assert plane("rollback", "mlgraph/g", "--to", "1").stdout == "mlgraph/g had already the spec of revision 1\n"
     table = rows(plane("history", "mlgraph/g").stdout)
-    assert table[0] == ["REVISION", "TIME", "ACTOR", "ACTION", "SPEC"]
-    assert [(row[0], row[3], row[4:]) for row in table[1:]] == [
-        ("1", "created", []), ("2", "updated", []), ("3", "updated", []),
-        ("4", "updated", ["=", "revision", "2"]), ("5", "updated", ["=", "revision", "1"]),
+    assert table[0] == ["REVISION", "TIME", "ACTOR", "ACTION", "SPEC", "CHANGED"]
+    assert [(row[0], row[3], " ".join(row[4:])) for row in table[1:]] == [
+        ("1", "created", ""), ("2", "updated", "timeoutMs: 100 -> 200"), ("3", "updated", "timeoutMs: 200 -> 300"),
+        ("4", "updated", "= revision 2 timeoutMs: 300 -> 200"), ("5", "updated", "= revision 1 timeoutMs: 200 -> 100"),
     ]  # fmt: skip
     failed(plane("rollback", "mlgraph/g", "--to", "9", check=False), "no revision 9", "revisions are 1, 2, 3, 4, 5")
     failed(plane("rollback", "mlgraph/none", check=False), "none")

@@ -14,7 +14,7 @@ from mizzen.kinds.model import Current, ModelStatus
 from mizzen.reconcile.controller import Decision
 from tests.unit.controllers.objects import NOW, inference_model, model, ready, version
 from tests.unit.reconcile import virtual
-from tests.unit.reconcile.memory import MemoryStore
+from tests.unit.reconcile.memory import CountingStore, MemoryStore
 
 
 def decide(resource: Resource, *serving: Resource, versions: str = "12345", first: Resource | None = None) -> Decision:
@@ -98,8 +98,8 @@ def test_load_gathers_what_belongs_to_the_model() -> None:
     async def main() -> ModelFacts | None:
         store = MemoryStore()
         for resource in (
-            model(), inference_model("mine"), inference_model("other", model_name="rose"),
-            version("1"), version("1", "rose"), version("2", version="-"),
+            model(aliases={"prod": "1", "old": "2"}), inference_model("mine"),
+            inference_model("other", model_name="rose"), version("1"), version("1", "rose"), version("2", version="-"),
         ):  # fmt: skip
             await store.create(resource, "ann")
         assert await Models(Context()).load(store, Ref("Model", "rose")) is None
@@ -109,6 +109,19 @@ def test_load_gathers_what_belongs_to_the_model() -> None:
     assert facts is not None
     assert [item.meta.name for item in facts.inference_models] == ["mine"]
     assert facts.versions == {"1"}
+
+
+@pytest.mark.parametrize("many", [1, 300])
+def test_a_look_costs_what_is_named_however_many_versions_there_are(many: int) -> None:
+    async def main() -> CountingStore:
+        store = CountingStore()
+        await store.create(model(aliases={"prod": "1", "old": "7"}), "ann")
+        for number in range(1, many + 1):
+            await store.create(version(str(number)), "ann")
+        await Models(Context()).load(store, Ref("Model", "iris"))
+        return store
+
+    assert virtual.run(main()).reads == {"gets": 3, "lists": 1, "listed": 0}
 
 
 def test_keys() -> None:

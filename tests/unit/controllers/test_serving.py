@@ -10,9 +10,9 @@ from mizzen.controllers.serving import Serving, ServingFacts, meant_version
 from mizzen.kinds.findings import Context, examine
 from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
-from mizzen.kinds.workload import WorkloadSpec
+from mizzen.kinds.workload import MODEL_LABEL, WorkloadSpec
 from mizzen.reconcile.controller import Decision
-from tests.unit.controllers.objects import NOW, inference_model, model, replica, version, workload
+from tests.unit.controllers.objects import DIGEST, NOW, inference_model, model, replica, version, workload
 from tests.unit.reconcile import virtual
 from tests.unit.reconcile.memory import MemoryStore
 
@@ -126,6 +126,14 @@ def test_decide(case: Case) -> None:
     assert status.url == (f"{URL}/v2/models/im" if case.serving else None)
 
 
+def test_what_has_no_files_is_never_trusted() -> None:
+    """It may have come to serve before that was asked."""
+    nothing = version("1", artifacts=[], framework="python", entrypoint="os:system")
+    decision = decide(SWITCHING, version("2"), (workload("im.2", "starting"),), serving=nothing)
+    assert names(decision) == ["im.2", "im.1"]
+    assert "--trusted" not in decision.children[1].spec["command"]
+
+
 def test_the_old_workload_is_kept_unchanged() -> None:
     old = workload("im.1", "ready", replicas=7)
     decision = decide(inference_model("im", "2", serving="1", replicas=1), version("2"), (old,))
@@ -178,7 +186,6 @@ def test_the_workload(resource: Resource, target: Resource, flags: list[str]) ->
         (inference_model("im", "2", serving="1"), None, "VersionNotFound", "no version 2; register it"),
         (inference_model("im", "2", serving="1"), version("2", deleting=True), "VersionNotFound", "register it"),
         (inference_model("im", "2", serving="1", replicas="many"), None, "InvalidSpec", "spec.replicas"),
-        (inference_model("im", "2", serving="1"), version("2", artifacts=[]), "InvalidSpec", "0 files"),
         (inference_model("im", "2", serving="1"), version("2", artifacts="all"), "InvalidSpec", "spec.artifacts"),
         (inference_model("im", "2", serving="1"), version("2", trusted=(True, True)), "InvalidSpec", "entrypoint"),
     ],
@@ -260,6 +267,10 @@ PI = node("pi", layer="edge", labels={"room": "7"})
         ),
         ({}, version("1", framework="onnx"), (), "UnsupportedFramework", "'onnx'"),
         ({}, version("1", artifacts=[], image="a/b:1"), (), "ContainersUnsupported", "iris.1 is a container image"),
+        (
+            {}, version("1", artifacts=[], framework="python", entrypoint="os:system", code={"digest": DIGEST}), (),
+            "NoFiles", "iris.1 has no files",
+        ),
     ],
 )  # fmt: skip
 def test_what_cannot_run_here_is_accepted_and_says_why(
@@ -372,3 +383,10 @@ def test_an_alias_or_a_node_that_changes_wakes_those_that_name_it() -> None:
         assert list(serving.keys(version("2"))) == [aliased.ref]
 
     virtual.run(main())
+
+
+def test_a_workload_says_which_model_it_serves() -> None:
+    """By a label: what runs already is given it, and its spec, which decides what runs, stays as it is."""
+    [child] = decide(inference_model("face", model_name="iris"), version("1")).children
+    assert child.meta.labels == {MODEL_LABEL: "iris"}
+    assert MODEL_LABEL not in str(child.spec)

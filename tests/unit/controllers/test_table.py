@@ -10,15 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mizzen.controllers.table import TablePublisher
+from mizzen.controllers.table import KINDS, TablePublisher
 from mizzen.errors import Unavailable
 from mizzen.graph import plan
+from mizzen.graph.compile import compile_table
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Listing, Where
-from tests.unit.controllers.objects import NOW, inference_model, workload
-from tests.unit.reconcile.memory import EVERYTHING, MemoryStore
+from tests.unit.controllers.objects import NOW, inference_model, model, workload
+from tests.unit.reconcile import virtual
+from tests.unit.reconcile.memory import EVERYTHING, CountingStore, MemoryStore
 
 
 @contextlib.asynccontextmanager
@@ -185,3 +189,78 @@ def test_a_table_is_of_one_moment_however_fast_the_store_changes(tmp_path: Path)
         assert [(server.version, len(server.addresses)) for server in read(path).servers] == [("2", 1)]
 
     asyncio.run(main())
+
+
+def test_once_it_follows_no_change_makes_it_read_the_store(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+
+    async def main() -> None:
+        store = CountingStore()
+        for number in range(1200):
+            await put(store, model(f"quiet-{number:04}"))
+        await put(store, model("iris", current="1"))
+        publisher = TablePublisher(store, path)
+        async with running(publisher):
+            await eventually(lambda: names(path) == ["iris"])
+            assert store.reads["lists"] == 5, "models in pages, and the other kinds"
+            assert [ref.name for ref in publisher._telling] == ["iris"], "those that tell nothing are not kept"
+            await put(store, inference_model("a", serving="1"))
+            await put(store, workload("a.1", "ready"))
+            await eventually(lambda: names(path) == ["a", "iris"] and len(read(path).servers) == 1)
+            await store.delete(Ref("InferenceModel", "a"), "ann")
+            await store.delete(Ref("Model", "iris"), "ann")
+            await eventually(lambda: names(path) == [])
+            assert store.reads["lists"] == 5
+
+    asyncio.run(main())
+
+
+CURRENT = st.sampled_from((None, "1", "2"))
+WRITES = st.lists(
+    st.one_of(
+        st.tuples(
+            st.sampled_from(("Model", "InferenceModel", "Workload")), st.sampled_from(("a", "b")), CURRENT, CURRENT
+        ),
+        st.just(None),
+    ),
+    max_size=12,
+)
+
+
+def told(kind: str, name: str, first: str | None, second: str | None) -> Resource:
+    match kind:
+        case "Model":
+            resource = model(name, current=first)
+            return replace(resource, status={**resource.status, "aliasOf": "b:1"} if second else resource.status)
+        case "InferenceModel":
+            return inference_model(name, first or "1", serving=second, model_name="a")
+        case _:
+            return workload(f"{name}.{first or 1}", *(["ready"] * int(second or 0)))
+
+
+@given(WRITES)
+def test_what_it_keeps_gives_the_table_of_the_whole_store(
+    writes: list[tuple[str, str, str | None, str | None] | None],
+) -> None:
+    """However writes, deletions and falling behind are mixed."""
+
+    async def main() -> None:
+        store = MemoryStore()
+        publisher = TablePublisher(store, Path("never-written"))
+        following = asyncio.create_task(publisher._follow())
+        for write in writes:
+            if write is None:
+                store.expire()
+                continue
+            wanted = told(*write)
+            if wanted.ref in store.objects:
+                await store.delete(wanted.ref, "ann")
+            else:
+                await put(store, wanted)
+        await asyncio.sleep(1)
+        kept = publisher._compile()
+        following.cancel()
+        models, servers, workloads = [(await store.list(kind)).items for kind in KINDS]
+        assert kept == compile_table(models, servers, workloads, kept.serial)
+
+    virtual.run(main())

@@ -9,7 +9,7 @@ from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Condition, Ref, Resource
 from tests.unit.controllers.objects import NOW, inference_model, ready, version
 from tests.unit.reconcile import virtual
-from tests.unit.reconcile.memory import MemoryStore
+from tests.unit.reconcile.memory import CountingStore, MemoryStore
 
 
 def known(status: str, reason: str) -> Resource:
@@ -72,12 +72,34 @@ def test_keys_are_the_version_asked_for_and_the_one_serving() -> None:
 
 
 def test_load_finds_who_serves_it() -> None:
-    async def main() -> VersionFacts | None:
-        store = MemoryStore()
-        for resource in (version("1"), inference_model("a", "1"), inference_model("b", "2")):
-            await store.create(resource, "ann")
-        return await Versions(Context()).load(store, Ref("ModelVersion", "iris.1"))
+    async def main() -> None:
+        store, versions = MemoryStore(), Versions(Context())
+        await store.create(version("1"), "ann")
+        for resource in (inference_model("a", "1"), inference_model("b", "2"), inference_model("c", "1")):
+            versions.keys(await store.create(resource, "ann"))
 
-    facts = virtual.run(main())
-    assert facts is not None
-    assert [item.meta.name for item in facts.inference_models] == ["a"]
+        async def serving() -> list[str]:
+            facts = await versions.load(store, Ref("ModelVersion", "iris.1"))
+            assert facts is not None
+            return [item.meta.name for item in facts.inference_models]
+
+        assert await serving() == ["a", "c"]
+        await store.delete(Ref("InferenceModel", "a"), "ann")
+        assert await serving() == ["c"]
+        moved = await store.get(Ref("InferenceModel", "c"))
+        versions.keys(await store.update(replace(moved, spec={**moved.spec, "targetVersion": "2"}), "ann"))
+        assert await serving() == []
+
+    virtual.run(main())
+
+
+def test_a_version_that_nobody_serves_costs_one_get_however_many_servers_there_are() -> None:
+    async def main() -> CountingStore:
+        store, versions = CountingStore(), Versions(Context())
+        await store.create(version("1"), "ann")
+        for number in range(50):
+            versions.keys(await store.create(inference_model(f"s-{number}", "2"), "ann"))
+        await versions.load(store, Ref("ModelVersion", "iris.1"))
+        return store
+
+    assert virtual.run(main()).reads == {"gets": 1}

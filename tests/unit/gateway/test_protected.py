@@ -58,6 +58,14 @@ def test_each_gets_what_their_bindings_give(guarded: Gateway, folder: Path) -> N
     assert "mizzen permit ann predict rose" in predict(guarded, "ann", "/rose").error
 
 
+def test_a_refusal_tells_neither_what_is_there_nor_what_it_belongs_to(guarded: Gateway) -> None:
+    for place in ("{}", "{}/versions/1", "{}/versions/prod", "{}/versions/7"):
+        there, missing = (predict(guarded, "eve", "/" + place.format(name)) for name in ("iris-1", "nobody"))
+        assert (there.status, missing.status) == (403, 403)
+        assert there.error == missing.error.replace("nobody", "iris-1")
+        assert "predict iris-1" in there.error
+
+
 def test_what_a_name_is_is_told_to_those_who_may_read_or_call_it(guarded: Gateway) -> None:
     for who, place, code in (
         ("ann", "/iris", 200), ("ann", "/iris-1/ready", 200), ("ann", "/rose", 403), ("ann", "/rose/ready", 403),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mizzen.access import refusals
+from mizzen.access.policy import NEEDS_TOKEN
 from mizzen.access.refusals import Refusal
 from mizzen.gateway.refusals import MOST_DIFFERENT, MOST_FILES, WINDOW, Refusals
 
@@ -89,6 +90,16 @@ def test_many_different_ones_become_one(tmp_path: Path, clock: Clock) -> None:
     assert sum(one.count for one in found) == 5 * MOST_DIFFERENT
     assert len(found) <= MOST_DIFFERENT + 2
     book.close()
+
+
+def test_refusals_of_strangers_are_counted_whatever_they_name(book: Refusals, clock: Clock, tmp_path: Path) -> None:
+    for number in range(1000):
+        reason = f"to predict Model/n{number} in namespace default {NEEDS_TOKEN}"
+        book.note(401, reason, actor="anonymous", verb="predict", kind="Model", name=f"n{number}", path=f"/{number}")
+    clock.pass_(WINDOW)
+    first, others = written(tmp_path)
+    assert (first.name, first.path, first.count) == ("n0", "/0", 1)
+    assert (others.name, others.path, others.reason, others.count) == ("", "", NEEDS_TOKEN, 999)
 
 
 def test_texts_are_cut(book: Refusals, tmp_path: Path) -> None:

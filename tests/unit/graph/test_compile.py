@@ -121,6 +121,34 @@ def test_who_wins_a_name() -> None:
     assert servers(compiled(*served, *winner), "iris") == ("default/iris",)
 
 
+def test_a_server_that_takes_the_name_of_its_model_leaves_versions_and_aliases_callable() -> None:
+    iris = with_status(model(current="1"), aliases={"prod": "1"})
+    table = compiled(iris, *SERVED, inference_model("iris", "2", serving="2"), workload("iris.2", "ready"))
+    found = route(table, "iris")
+    assert (found.version, found.plan, found.aliases) == ("2", Plan(servers=("default/iris",)), {"prod": "1"})
+    assert found.versions == {"1": Plan(servers=("default/a",)), "2": found.plan}
+    away = compiled(iris, *SERVED, inference_model("iris", "2", serving="2"), workload("iris.2", "failed"))
+    assert servers(away, "iris") == ("default/b",), "another server of its version has somebody"
+    other = inference_model("iris", "2", serving="2", model_name="rose")
+    assert not route(compiled(iris, *SERVED, other, workload("iris.2", "ready")), "iris").aliases
+
+
+def test_a_name_that_changes_hands_is_always_answered() -> None:
+    """A server of that name is made, starts, serves, goes away and is gone."""
+    model_alone = (model(current="1"), *SERVED)
+    steps = [
+        (inference_model("iris", "2"),),
+        (inference_model("iris", "2"), workload("iris.2", "starting")),
+        (inference_model("iris", "2", serving="2"), workload("iris.2", "ready")),
+        (inference_model("iris", "2", serving="2", deleting=True), workload("iris.2", "ready")),
+        (),
+    ]
+    tables = [compiled(*model_alone, *step) for step in steps]
+    assert [servers(table, "iris") for table in tables] == [
+        ("default/a",), ("default/a",), ("default/iris",), ("default/a",), ("default/a",),
+    ]  # fmt: skip
+
+
 def test_what_is_going_or_broken_is_left_out_alone() -> None:
     table = compiled(
         model(current="1", deleting=True),
@@ -224,8 +252,8 @@ def reference_routes(models: list[Resource]) -> dict[str, str]:
         if not text:
             if status.get("current"):
                 found[one.meta.name] = status["current"]["version"]
-        elif first and not first[0].status.get("aliasOf"):
-            version = fixed or (first[0].status.get("current") or {}).get("version")
+        elif not (first and first[0].status.get("aliasOf")):
+            version = fixed or (first and (first[0].status.get("current") or {}).get("version"))
             if version:
                 found[one.meta.name] = version
     return found
@@ -247,6 +275,12 @@ def test_every_name_stands_for_the_version_a_slow_reference_finds(models: list[R
     table = compiled(*models, *SERVED)
     names = {entry.name: entry.version for entry in table.routes if entry.name not in ("a", "b")}
     assert names == reference_routes(models)
+
+
+@given(st.lists(MODELS, unique_by=lambda resource: resource.ref))
+def test_models_that_tell_nothing_may_be_left_out(models: list[Resource]) -> None:
+    telling = [one for one in models if one.status.get("current") or one.status.get("aliasOf")]
+    assert compiled(*telling, *SERVED) == compiled(*models, *SERVED)
 
 
 VERSIONS = st.sampled_from(("1", "2", "beta"))

@@ -168,7 +168,7 @@ class TestPredictors:
             ([{"trafficPercent": 50}, {"trafficWeight": 30}, {"traffic": 20}],
              [Fraction(1, 2), Fraction(3, 10), Fraction(1, 5)]),
             ([{"trafficPercentage": 100}, {"trafficPercentage": 0}], [1, 0]),
-            ([{}, {"shadow": True, "trafficPercentage": 50}], [1]),
+            ([{}, {"shadow": True}], [1]),
         ],
     )  # fmt: skip
     def test_shares(self, given: list[dict[str, Any]], shares: list[Fraction]) -> None:
@@ -186,6 +186,14 @@ class TestPredictors:
             ([{"trafficPercentage": 100}, {}], f"{AT}[1].trafficPercentage", "required, as others have one"),
             ([{"trafficPercentage": 101}], f"{AT}[0].trafficPercentage", "must be at most 100, not 101"),
             ([{"shadow": True}], AT, "all are shadows: one must answer"),
+            ([{}, {"shadow": True, "trafficPercentage": 50}], f"{AT}[1].trafficPercentage",
+             "'p1' is a shadow, which is outside the 100"),
+            ([{}, {"shadow": True, "traffic": 0}], f"{AT}[1].trafficPercentage",
+             "'p1' is a shadow, which is outside the 100"),
+            ([{"trafficPercent": 90, "trafficPercentage": 100}], f"{AT}[0]",
+             "both 'trafficPercent' and 'trafficPercentage' are given; they are the same field"),
+            ([{"traffic": 90, "trafficWeight": 100}], f"{AT}[0]",
+             "both 'traffic' and 'trafficWeight' are given; they are the same field"),
             ([{"name": "a"}, {"name": "a"}], f"{AT}[1].name", "a second predictor 'a'"),
             ([{"modelVersion": None}], f"{AT}[0].modelVersion", "required"),
             ([{"graph": {"name": "m", "modelUri": "s3://x"}}], f"{AT}[0].modelVersion",

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from mizzen.kinds.findings import Context, Findings, Warn, examine
 from mizzen.kinds.meta import Part, Present
@@ -31,7 +31,7 @@ class Tree(Part):
     def check(self, at: str, context: Context) -> Any:
         if self.odd % 2:
             yield Warn(f"{at}.odd", "is odd")
-        if not self.leaves and context.whole(at):
+        if not self.leaves and context.read(at, "leaves"):
             yield Warn(f"{at}.leaves", "is bare")
 
 
@@ -86,6 +86,51 @@ def test_halves_of_characters_are_no_text() -> None:
         "spec.layer: is no Unicode text", "spec.byName.b[0].word: is no Unicode text",
     }  # fmt: skip
     assert found({"layer": "a", "b\ud800": 1}) == {"spec.b\\ud800: has a name that is no Unicode text"}
+
+
+def test_bad_data_is_read_twice_and_no_more() -> None:
+    read = 0
+
+    def counted(word: str) -> str:
+        nonlocal read
+        read += 1
+        if word == "bad":
+            raise ValueError("is bad")
+        return word
+
+    class Row(Part):
+        key: str
+        word: Annotated[str, AfterValidator(counted)]
+
+    class Table(Part):
+        rows: tuple[Row, ...]
+
+    bad = [{"word": "bad"} for _ in range(300)]
+    assert len(examine(Table, {"rows": [*bad, {"key": "a", "word": "good"}]}, "spec", Context()).faults) == 600
+    assert read == 2 * 301
+
+
+def test_two_names_of_one_field_are_a_fault_and_not_guessed_between() -> None:
+    class Both(Part):
+        synonyms: ClassVar[dict[str, str]] = {"tall": "height", "high": "height"}
+
+        height: int
+
+        def check(self, at: str, context: Context) -> Any:
+            assert not context.read(at, "height")
+            yield Warn(f"{at}.height", "is not known")
+
+    sent = {"tall": 1, "height": 2, "high": 3}
+    assert set(map(str, examine(Both, sent, "spec", Context()))) == {
+        "spec: both 'tall' and 'height' are given; they are the same field",
+        "spec: both 'tall' and 'high' are given; they are the same field",
+    }
+
+
+def test_what_a_misspelt_field_may_mean_hides_no_fault_of_the_field_that_is_there() -> None:
+    assert found({"layer": "x", "leaves": [LEAF], "odd": "x", "od": 1}) == {
+        "spec: unknown field 'od'; did you mean 'odd'?", "spec.odd: must be a whole number, not 'x'",
+    }  # fmt: skip
 
 
 names = st.sampled_from(["leaf", "leaves", "byName", "turnedOn", "odd", "word", "sizes", "layer", "strange"])

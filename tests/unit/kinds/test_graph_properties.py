@@ -10,9 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mizzen.errors import Invalid
-from mizzen.kinds.findings import Context
+from mizzen.kinds.findings import MOST, Context
 from mizzen.kinds.graph.applied import ANNOTATION
-from mizzen.kinds.graph.rules import MOST_FAULTS
 from mizzen.kinds.graph.spec import MLGraphSpec
 from mizzen.kinds.meta import Meta, Resource
 from tests.unit.kinds.graphs import dag, examined, node, routed
@@ -81,7 +80,7 @@ def test_long_chains_and_rings_are_no_trouble() -> None:
 
 def test_thousands_of_wrong_names_are_not_all_puzzled_over() -> None:
     spec = dag(*(node(f"node-{index}", f"nod-{index}") for index in range(2000)))
-    assert len(examined(spec).faults) == MOST_FAULTS
+    assert len(examined(spec).faults) == MOST
 
 
 json_values = st.recursive(

@@ -16,7 +16,7 @@ MERGE = "spec.dag[2].merge"
 @pytest.mark.parametrize(
     "split",
     [
-        None, {}, {"traffic": None}, {"traffic": {}}, {"traffic": {"b": 90, "c": 10}}, {"traffic": {"b": 100}},
+        None, {}, {"traffic": None}, {"traffic": {"b": 90, "c": 10}}, {"traffic": {"b": 100}},
         {"traffic": {"b": 0, "c": 100}}, {"key": "user"}, {"key": "header:X-Tenant"}, {"shadow": ["c"]},
         {"traffic": {"b": 100}, "shadow": ["c"]},
     ],
@@ -28,6 +28,7 @@ def test_splits(split: Any) -> None:
 @pytest.mark.parametrize(
     ("split", "faults"),
     [
+        ({"traffic": {}}, [f"{SPLIT}.traffic: must sum to 100, not 0"]),
         ({"traffic": {"b": 90}}, [f"{SPLIT}.traffic: must sum to 100, not 90"]),
         ({"traffic": {"b": -10, "c": 110}}, [f"{SPLIT}.traffic.b: must be at least 0, not -10"]),
         ({"traffic": {"b": 33.3, "c": 66.7}},

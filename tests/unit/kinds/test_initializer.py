@@ -54,7 +54,7 @@ def test_what_is_accepted(spec: dict[str, Any]) -> None:
          "component 'bucket' is of type s3-bucket; this step takes helm-chart"),
         (_initializer(workflows=[STEP, pause("a", dependsOn=["mke"])]), f"{AT}.workflows[1].dependsOn[0]",
          "no step 'mke'; did you mean 'make'?"),
-        (_initializer(workflow={"steps": [{**STEP, "prooperties": 1, "properties": {}}]}),
+        (_initializer(workflow={"steps": [{"name": "make", "type": "terraform-apply", "prooperties": {}}]}),
          f"{AT}.workflow.steps[0]", "unknown field 'prooperties'; did you mean 'properties'?"),
         ({**_initializer(), "dependsOn": [{"ref": "it"}]}, "spec.dependsOn[0].ref", "'it' waits for itself"),
         ({**_initializer(), "dependsOn": [{"ref": {"kind": "Application", "name": "a"}}]},

@@ -37,6 +37,14 @@ def test_what_is_no_version_says_so(text: str, message: str) -> None:
         versions.normal_version(text)
 
 
+def test_a_number_that_is_given_is_shorter_than_those_that_are_counted() -> None:
+    assert versions.given_version(f"v{'9' * 15}") == "9" * 15
+    assert versions.given_version("a" * 20) == "a" * 20
+    assert versions.normal_version("9" * 18) == "9" * 18
+    with pytest.raises(ValueError, match="at most 15 digits"):
+        versions.given_version("9" * 16)
+
+
 @given(version_texts)
 def test_a_normal_version_is_normal(text: str) -> None:
     try:

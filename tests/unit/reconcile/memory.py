@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -46,17 +47,21 @@ class MemoryStore:
     async def list(
         self, kind: str, where: Where = EVERYTHING, *, limit: int | None = None, after: str | None = None
     ) -> Listing:
-        assert limit is None
-        assert after is None
         await asyncio.sleep(0)
         self.horizon = min(self.horizon, self.version)
-        return Listing(_Present(self.objects).list(kind, where), str(self.version))
+        version, start = map(int, after.split("/")) if after else (self.version, 0)
+        if version < self.horizon:
+            raise Expired("too old")
+        found = _Present(self.objects).list(kind, where)
+        end = len(found) if limit is None else start + limit
+        return Listing(found[start:end], str(version), f"{version}/{end}" if end < len(found) else None)
 
     async def check(self, guard: Guard) -> None:
         self._ask(guard)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[MemoryStore]:
+        self.horizon = min(self.horizon, self.version)
         moment = copy.copy(self)
         moment.objects, moment.events = dict(self.objects), list(self.events)
         yield moment
@@ -207,3 +212,23 @@ def _same(old: Resource, new: Resource) -> bool:
 
 def _plain(data: object) -> str:
     return json.dumps(data, sort_keys=True, default=dict)
+
+
+class CountingStore(MemoryStore):
+    """Knows what was read of it: `gets`, `lists`, and objects `listed`; snapshots count, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: Counter[str] = Counter()
+
+    async def get(self, ref: Ref) -> Resource:
+        self.reads["gets"] += 1
+        return await super().get(ref)
+
+    async def list(
+        self, kind: str, where: Where = EVERYTHING, *, limit: int | None = None, after: str | None = None
+    ) -> Listing:
+        page = await super().list(kind, where, limit=limit, after=after)
+        self.reads["lists"] += 1
+        self.reads["listed"] += len(page.items)
+        return page

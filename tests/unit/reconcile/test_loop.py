@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import logging
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mizzen.errors import Unavailable
+from mizzen.errors import Expired, Unavailable
 from mizzen.kinds.meta import CHILDREN_FINALIZER, Meta, Ref, Resource
-from mizzen.reconcile.controller import Decision, find, owners
+from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.loop import Loop
-from mizzen.stores.store import Event, Store, Where
+from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.store import Event, Listing, Store, Where
 from tests.unit.reconcile import virtual
-from tests.unit.reconcile.memory import MemoryStore
+from tests.unit.reconcile.memory import EVERYTHING, MemoryStore
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 LONG = 1000.0
@@ -33,7 +37,7 @@ class LetterFacts:
 
 class Letters:
     kind = "Model"
-    watches: tuple[str, ...] = ("Workload", "ModelVersion")
+    watches: tuple[str | Presence, ...] = ("Workload", "ModelVersion")
 
     def __init__(self, *, again: float | None = None) -> None:
         self.again = again
@@ -119,7 +123,7 @@ def test_existing_objects_are_looked_at_and_changes_followed() -> None:
 class Blind(Letters):
     """Sees no children at the first look, as if they had been created just after it. No event tells it better."""
 
-    watches: tuple[str, ...] = ()
+    watches: tuple[str | Presence, ...] = ()
 
     async def load(self, store: Store, ref: Ref) -> LetterFacts | None:
         facts = await super().load(store, ref)
@@ -184,6 +188,7 @@ def test_both_the_key_named_before_and_the_one_named_now_are_woken() -> None:
     async def body() -> None:
         store, letters = MemoryStore(), Letters()
         async with running(Loop(store, [letters], now=lambda: NOW)):
+            await asyncio.sleep(1)
             named = await store.create(Resource("ModelVersion", Meta("v"), spec={"model": "a"}), "ann")
             await asyncio.sleep(1)
             await store.update(replace(named, spec={"model": "b"}), "ann")
@@ -226,6 +231,173 @@ def test_what_was_deleted_behind_an_expired_watch_is_noticed() -> None:
             assert (await store.get(work.ref)).meta.uid != work.meta.uid
 
     in_virtual_time(body)
+
+
+class Present(Letters):
+    """Of ModelVersions it matters only whether they are there."""
+
+    watches: tuple[str | Presence, ...] = (Presence("ModelVersion"),)
+
+    def decide(self, facts: LetterFacts, now: datetime) -> Decision:
+        return Decision()
+
+
+def test_of_what_matters_by_its_presence_no_status_wakes_anybody() -> None:
+    async def body() -> None:
+        store, present = MemoryStore(), Present()
+        await store.create(model("a", ""), "ann")
+        ref = Ref("ModelVersion", "v")
+
+        async def looks(change: Awaitable[object]) -> int:
+            before = len(present.looks)
+            await change
+            await asyncio.sleep(1)
+            return len(present.looks) - before
+
+        async with running(Loop(store, [present], now=lambda: NOW)):
+            await asyncio.sleep(1)
+            meta = Meta("v", finalizers=("stay",))
+            assert await looks(store.create(Resource("ModelVersion", meta, spec={"model": "a"}), "ann")) == 1
+            stored = await store.get(ref)
+            assert await looks(store.update_status(replace(stored, status={"seen": True}), "ann")) == 0
+            stored = await store.get(ref)
+            assert await looks(store.update(replace(stored, spec={"model": "a", "trusted": True}), "ann")) == 1
+            assert await looks(store.delete(ref, "ann")) == 1
+            stored = await store.get(ref)
+            assert await looks(store.update(replace(stored, meta=replace(stored.meta, finalizers=())), "ann")) == 1
+
+    in_virtual_time(body)
+
+
+def test_presence_is_told_after_a_gap_too() -> None:
+    async def body() -> None:
+        store, present = MemoryStore(), Present()
+        await store.create(model("a", ""), "ann")
+        gone = await store.create(Resource("ModelVersion", Meta("v"), spec={"model": "a"}), "ann")
+        async with running(Loop(store, [present], now=lambda: NOW)):
+            await asyncio.sleep(1)
+            looks = len(present.looks)
+            del store.objects[gone.ref]
+            store.expire()
+            await asyncio.sleep(1)
+            assert len(present.looks) > looks
+
+    in_virtual_time(body)
+
+
+class PagedStore(MemoryStore):
+    """Counts what lists return, and cuts off a listing that goes on for too long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.largest = 0
+        self.too_old = 0
+
+    async def list(
+        self, kind: str, where: Where = EVERYTHING, *, limit: int | None = None, after: str | None = None
+    ) -> Listing:
+        if after is not None and self.too_old:
+            self.too_old -= 1
+            raise Expired("too old to go on from")
+        page = await super().list(kind, where, limit=limit, after=after)
+        self.largest = max(self.largest, len(page.items))
+        return page
+
+
+@pytest.mark.parametrize("too_old", [0, 2])
+def test_objects_are_read_in_pages_and_none_is_left_out(monkeypatch: pytest.MonkeyPatch, too_old: int) -> None:
+    monkeypatch.setattr("mizzen.reconcile.loop.PAGE", 3)
+
+    async def body() -> None:
+        store, present = PagedStore(), Present()
+        names = [f"m{number:02}" for number in range(20)]
+        for name in names:
+            await store.create(model(name, ""), "ann")
+        store.too_old = too_old
+        async with running(Loop(store, [present], now=lambda: NOW)):
+            await asyncio.sleep(1)
+            assert {name for _, name in present.looks} == set(names)
+            assert too_old or len(present.looks) == len(names), "each of them once"
+            assert store.largest == (20 if too_old else 3)
+
+    in_virtual_time(body)
+
+
+def test_a_change_does_not_wait_for_all_that_is_due_at_the_start() -> None:
+    async def body() -> None:
+        store, present = MemoryStore(), Present()
+        for number in range(100):
+            await store.create(model(f"m{number:02}", ""), "ann")
+        async with running(Loop(store, [present], now=lambda: NOW, workers=1)):
+            await asyncio.sleep(0.02)
+            began = len(present.looks)
+            assert 0 < began < 90
+            await store.create(model("new", ""), "ann")
+            await asyncio.sleep(1)
+        order = [name for _, name in present.looks]
+        assert order.index("new") <= began + 3
+        assert len(order) == 101
+
+    in_virtual_time(body)
+
+
+class Busy(Present):
+    """Its looks wait for nothing."""
+
+    async def load(self, store: Store, ref: Ref) -> LetterFacts | None:
+        self.looks.append((0.0, ref.name))
+        return LetterFacts(Resource("Model", Meta(ref.name)), ())
+
+
+def test_looks_that_wait_for_nothing_let_others_have_their_turns() -> None:
+    async def body() -> None:
+        store, busy = MemoryStore(), Busy()
+        for number in range(200):
+            await store.create(model(f"m{number:03}", ""), "ann")
+        seen = [0]
+        async with running(Loop(store, [busy], now=lambda: NOW)):
+            while seen[-1] < 200:
+                await asyncio.sleep(0)
+                seen.append(len(busy.looks))
+        assert max(later - earlier for earlier, later in itertools.pairwise(seen)) <= 4, "one for each worker"
+
+    in_virtual_time(body)
+
+
+def test_no_object_is_kept(tmp_path: Path) -> None:
+    """Over the real store, opened anew: its own memory of late changes is empty then."""
+
+    def objects() -> int:
+        gc.collect()
+        return sum(type(one) is Resource for one in gc.get_objects())
+
+    async def main() -> None:
+        async with opened(tmp_path) as store:
+            versions = [Resource("ModelVersion", Meta(f"v{n}"), spec={"model": f"m{n}"}) for n in range(300)]
+            models = [model(f"m{n}", "") for n in range(300)]
+            await asyncio.gather(*(store.create(resource, "ann") for resource in (*models, *versions)))
+            del models, versions
+        async with opened(tmp_path) as store:
+            before = objects()
+            present = Present()
+            async with running(Loop(store, [present], now=lambda: NOW)):
+                async with asyncio.timeout(30):
+                    while len(present.looks) < 300:  # noqa: ASYNC110 - nobody tells how many there were
+                        await asyncio.sleep(0.005)
+                    # Those in the hands of workers, at most.
+                    while objects() > before + 8:  # noqa: ASYNC110
+                        await asyncio.sleep(0.005)
+
+    asyncio.run(main())
+
+
+@contextlib.asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[SqliteStore]:
+    store = await SqliteStore.open(folder / "mizzen.db", clock=lambda: NOW, new_id=lambda: uuid.uuid4().hex)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 class EndingStore(MemoryStore):

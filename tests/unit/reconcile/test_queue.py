@@ -51,13 +51,16 @@ class ManualTimer:
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Random use, in hand-moved time. `owed` holds what was asked for and has not begun yet."""
+    """Random use, in hand-moved time. `owed` holds what was asked for and has not begun yet, `behind` what of it is
+    merely due."""
 
     def __init__(self) -> None:
         super().__init__()
         self.timer = ManualTimer()
         self.queue = KeyedQueue(self.timer)
         self.owed: set[Ref] = set()
+        self.behind: set[Ref] = set()
+        self.last_row = ""
         self.due: dict[Ref, float] = {}
         self.held: set[Ref] = set()
         self.taken_while_waiting: dict[Ref, list[Ref]] = {}
@@ -70,6 +73,16 @@ class QueueMachine(RuleBasedStateMachine):
     def add(self, key: Ref) -> None:
         self.queue.add(key)
         self._owe(key)
+
+    @rule(key=st.sampled_from(KEYS))
+    def add_behind(self, key: Ref) -> None:
+        self.queue.add_behind(key)
+        if key not in self.owed and key not in self.held:
+            self.owed.add(key)
+            self.behind.add(key)
+            self.taken_while_waiting[key] = []
+        else:
+            self.owed.add(key)
 
     @rule(key=st.sampled_from(KEYS), seconds=st.sampled_from((0.0, 1.0, 2.0, 10.0)))
     def add_after(self, key: Ref, seconds: float) -> None:
@@ -93,15 +106,21 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.waiting)
     @rule()
     def take(self) -> None:
+        rows = {"behind" if key in self.behind else "front" for key in self.waiting}
         key = self._take_now()
+        row = "behind" if key in self.behind else "front"
         assert key in self.owed, "nobody asked for it, or not yet"
         assert key not in self.held, "in two hands at once"
+        assert len(rows) == 1 or row != self.last_row, "one row was served twice while the other waited"
+        self.last_row = row
         self.owed.discard(key)
+        self.behind.discard(key)
         self.held.add(key)
         self.taken_while_waiting.pop(key)
-        for others in self.taken_while_waiting.values():
-            assert key not in others, "a key was served twice while another waited"
-            others.append(key)
+        for waiting, others in self.taken_while_waiting.items():
+            if (waiting in self.behind) == (row == "behind"):
+                assert key not in others, "a key was served twice while another waited"
+                others.append(key)
 
     @rule(seconds=st.sampled_from((0.5, 1.0, 5.0)))
     def wait(self, seconds: float) -> None:
@@ -141,6 +160,9 @@ class QueueMachine(RuleBasedStateMachine):
 
     def _owe(self, key: Ref) -> None:
         self.owed.add(key)
+        if key in self.behind:  # moves up, to the end of that row
+            self.behind.discard(key)
+            self.taken_while_waiting[key] = []
         if key not in self.held:
             self.taken_while_waiting.setdefault(key, [])
 
@@ -203,3 +225,17 @@ def test_a_key_added_while_it_is_worked_on_goes_behind_those_that_wait() -> None
         return [await queue.take() for _ in range(3)]
 
     assert virtual.run(main()) == [B, C, A]
+
+
+def test_what_is_merely_due_takes_every_second_turn() -> None:
+    async def main() -> list[str]:
+        queue = KeyedQueue(LoopTimer())
+        for name in "abcde":
+            queue.add_behind(Ref("Model", name))
+        for name in "xyz":
+            queue.add(Ref("Model", name))
+        queue.add(Ref("Model", "d"))
+        queue.add_behind(Ref("Model", "x"))
+        return [(await queue.take()).name for _ in range(8)]
+
+    assert virtual.run(main()) == ["x", "a", "y", "b", "z", "c", "d", "e"]

@@ -94,10 +94,16 @@ def test_code_only_when_trusted(tmp_path: Path) -> None:
         load(tmp_path, "raise AssertionError('it ran')", "user_model:predict", trusted=False)
 
 
-@pytest.mark.parametrize("entrypoint", ["subprocess:check_output", "os.path:join", "builtins:eval", "sys:exit"])
+@pytest.mark.parametrize(
+    "entrypoint",
+    [
+        "subprocess:check_output", "os.path:join", "builtins:eval", "sys:exit", "..user_model:predict",
+        ".user_model:predict", "../user_model:predict", "user_model/x:predict",
+    ],
+)  # fmt: skip
 def test_only_what_the_version_brings_is_a_model(tmp_path: Path, entrypoint: str) -> None:
     with pytest.raises(LoadError, match="is not among the files of this version"):
-        registry.load("python", entrypoint, tmp_path, trusted=True, batch=False)
+        load(tmp_path, "def predict(inputs): return 1", entrypoint)
 
 
 def test_a_cloudpickle_only_when_trusted(tmp_path: Path) -> None:
@@ -143,6 +149,38 @@ def test_a_module_with_a_name_that_is_taken(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("def predict(inputs): return 1")
     with pytest.raises(LoadError, match="module 'json' of this version has the name of one that is in use already"):
         load(tmp_path, "", "json:predict")
+
+
+@pytest.mark.parametrize("entrypoint", ["wave:open", "xmlrpc.client:dumps"])
+def test_a_folder_does_not_lend_its_name_to_an_installed_module(tmp_path: Path, entrypoint: str) -> None:
+    """Without __init__.py it gives way to whatever is installed under its name."""
+    name = entrypoint.partition(":")[0].partition(".")[0]
+    sys.modules.pop(name, None)
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "own.py").write_text("")
+    with pytest.raises(LoadError, match="means a module from elsewhere"):
+        load(tmp_path, "", entrypoint)
+
+
+def test_packages_with_and_without_an_init(tmp_path: Path) -> None:
+    for package, files in {"whole": ("__init__", "part"), "spread": ("part",)}.items():
+        (tmp_path / package).mkdir()
+        for file in files:
+            (tmp_path / package / f"{file}.py").write_text(
+                "from math import fsum\ndef predict(i): return fsum(i['x'])\n"
+            )
+    for entrypoint in ("whole:predict", "whole.part:predict", "spread.part:predict"):
+        model = load(tmp_path, "", entrypoint)
+        assert model.call(X, ())["predict"].tolist() == [3.0]
+        for name in [name for name in sys.modules if name.startswith(("whole", "spread"))]:
+            del sys.modules[name]
+
+
+def test_what_a_module_of_the_version_takes_from_elsewhere_is_its_own(tmp_path: Path) -> None:
+    model = load(
+        tmp_path, "import numpy.linalg as elsewhere\nfrom numpy import negative", "user_model:negative.__call__"
+    )
+    assert model.framework == "python"
 
 
 def test_errors_of_the_users_code_pass_through(tmp_path: Path) -> None:

@@ -332,9 +332,10 @@ def test_a_stale_socket_is_replaced_and_a_successors_is_left_alone(start: Start,
         ("class Odd(Exception):\n    __str__ = None\nraise Odd", PYTHON, "Odd"),
         ("", (*SKLEARN, "broken.joblib"), "'broken.joblib' could not be unpickled: "),
         ("", (*SKLEARN, "none.joblib"), "no file 'none.joblib' in this version; "),
+        ("", (*PYTHON[:4], "subprocess:check_output"), "entrypoint 'subprocess:check_output': module"),
         ("", ("--framework", "python"), "the following arguments are required: --entrypoint"),
     ],
-    ids=["import", "raises", "exits", "cancelled", "wordless", "no pickle", "no file", "usage"],
+    ids=["import", "raises", "exits", "cancelled", "wordless", "no pickle", "no file", "elsewhere", "usage"],
 )
 def test_a_model_that_cannot_load_is_given_up(
     start: Start, folder: Path, code: str, options: tuple[str, ...], wanted: str

@@ -14,10 +14,11 @@ import pytest
 
 import mizzen
 from mizzen import errors
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.sdk import warned
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.locate import Place
+from mizzen.server.versions import MOST_AT_ONCE
 from tests.unit.server.harness import TOKEN, Harness, serving
 
 HEAD = "apiVersion: mizzen.dev/v1alpha1\n"
@@ -94,13 +95,13 @@ def test_a_change_by_somebody_else_meanwhile_is_written_over(control: Harness) -
     class Disturbed(AsyncPlane):
         disturbances = 2
 
-        async def replace(self, manifest: Any, *, dry_run: bool = False) -> dict[str, Any]:
+        async def replace(self, manifest: Any, **how: Any) -> dict[str, Any]:
             if self.disturbances:
                 self.disturbances -= 1
                 current = await self.get("models", "iris")
                 labels = {**current["metadata"]["labels"], "other": str(self.disturbances)}
                 await super().replace({**current, "metadata": {**current["metadata"], "labels": labels}})
-            return await super().replace(manifest, dry_run=dry_run)
+            return await super().replace(manifest, **how)
 
     async def work() -> str:
         async with Disturbed(Place(control.url, None, TOKEN)) as plane:
@@ -115,10 +116,11 @@ def test_a_change_by_somebody_else_meanwhile_is_written_over(control: Harness) -
 
 def test_what_is_refused_for_what_it_says_is_not_tried_again(plane: mizzen.Plane, control: Harness) -> None:
     plane.apply(IRIS)
-    server = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "InferenceModel", "metadata": {"name": "iris"}}
+    control.run(control.store.create(Resource("MLGraph", Meta("both"), {}), "ann"))
+    server = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "InferenceModel", "metadata": {"name": "both"}}
     spec = {"modelName": "iris", "targetVersion": "1", "deployToLayer": "cloud", "frameworkType": "sklearn"}
     with pytest.raises(errors.MizzenError) as caught:
-        plane.apply({**server, "spec": spec})  # a model and a server never have one name
+        plane.apply({**server, "spec": spec})  # a graph and a server never have one name
     assert not isinstance(caught.value, errors.NotFound)
 
 
@@ -202,6 +204,19 @@ def test_a_models_versions_aliases_and_past(plane: mizzen.Plane, control: Harnes
         model.delete_version("best")
 
 
+def test_versions_of_all_pages_are_in_order(plane: mizzen.Plane, control: Harness) -> None:
+    plane.apply(manifest("iris"))
+    names = [*map(str, range(1, MOST_AT_ONCE + 20)), "best"]
+
+    async def fill() -> None:
+        for name in names:
+            spec = {"modelName": "iris", "version": name, "framework": "python", "image": "a:1"}
+            await control.store.create(Resource("ModelVersion", Meta(f"iris.{name}"), spec), "somebody")
+
+    control.run(fill())
+    assert [item["version"] for item in plane.run(plane.calls.list_versions("iris"))] == names
+
+
 def test_any_spec_is_restored(plane: mizzen.Plane) -> None:
     for track in ("latest", "manual"):
         plane.apply(manifest("iris", track=track))
@@ -225,7 +240,8 @@ def test_users_tokens_permissions_secrets_and_the_audit(plane: mizzen.Plane, con
         assert model.permit("ann", "write") == ["write"]
         assert model.permit("ann", "predict", "write") == ["predict", "write"]
         ann.apply(manifest("iris", track="latest"))
-        assert model.permit("ann", "predict", alias="prod") == ["predict"]
+        with pytest.warns(mizzen.MizzenWarning, match="model 'iris' has no alias 'prod' yet"):
+            assert model.permit("ann", "predict", alias="prod") == ["predict"]
         assert model.forbid("ann", "predict", "write") == []
         with pytest.raises(errors.Forbidden):
             ann.apply(manifest("iris"))

@@ -4,12 +4,13 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import mizzen
 from mizzen import errors
-from mizzen.sdk import locate
+from mizzen.sdk import locate, upload
 from mizzen.sdk.loop import LoopThread
 from mizzen.supervisor.protocol import Listener
 from tests.support.supervised import supervised
@@ -102,3 +103,62 @@ def test_the_loop_thread_ends_what_is_left_early() -> None:
     finally:
         loop.close()
         loop.close()
+
+
+def test_what_is_wrong_with_manifests_stands_in_the_error_itself(control: Harness) -> None:
+    bad = {
+        "apiVersion": "mizzen.dev/v1alpha1",
+        "kind": "Model",
+        "metadata": {"name": "iris"},
+        "spec": {"framwork": "x"},
+    }
+    with mizzen.connect(control.url, TOKEN) as plane, pytest.raises(errors.Invalid) as caught:
+        plane.apply(bad)
+    assert "unknown field 'framwork'" in str(caught.value)
+
+
+def test_times_of_a_models_past_are_written_as_on_the_command_line(control: Harness) -> None:
+    with mizzen.connect(control.url, TOKEN) as plane:
+        model = plane.model("iris").create()
+        assert model.history(at="1m") == []
+        assert [entry["action"] for entry in model.history(at="0s")] == ["created"]
+        with pytest.raises(errors.NotFound):
+            model.as_of("1h")
+        with pytest.raises(errors.Invalid, match="'soon' is no time"):
+            model.history(at="soon")
+
+
+def test_what_cannot_be_meant_is_refused_in_words(control: Harness) -> None:
+    with mizzen.connect(control.url, TOKEN) as plane:
+        model = plane.model("iris").create()
+        for refused in (model.permit, model.forbid):
+            with pytest.raises(errors.Invalid, match="no verb is given"):
+                refused("ana")
+        with pytest.raises(errors.Invalid, match="'Bad Name' is no name of a model"):
+            _ = plane.model("Bad Name").versions
+        with pytest.raises(errors.Invalid, match="'Bad Name' is no name of a model"):
+            plane.model("Bad Name").describe()
+
+
+def test_a_version_has_one_source_by_position_or_by_name(control: Harness) -> None:
+    with mizzen.connect(control.url, TOKEN) as plane:
+        model = plane.model("iris").create()
+        chosen: tuple[dict[str, Any], ...] = ({}, {"source": "a", "git": "b"}, {"git": {"repo": "b"}, "url": "c"})
+        for sources in chosen:
+            with pytest.raises(errors.Invalid, match="of one source"):
+                model.add_version(**sources)
+        with pytest.raises(errors.Invalid, match="url needs sha256"):
+            model.add_version(url="https://example.org/m.tar.gz")
+    git = {"repo": "https://example.org/m.git", "ref": "v1"}
+    assert upload.sourced(None, git, None, None) == {"git": git}
+    assert upload.sourced(None, "https://example.org/m.git@v1", None, None) == {"git": git}
+    assert upload.sourced(None, None, "u", "9f") == {"downloadURL": "u", "sha256sum": "9f"}
+
+
+def test_a_secret_keeps_what_is_not_named(control: Harness) -> None:
+    with mizzen.connect(control.url, TOKEN) as plane:
+        plane.set_secret("db", {"user": "ann", "password": "hush"})
+        plane.set_secret("db", {"user": "bob"})
+        assert plane.secrets()[0]["keys"] == ["password", "user"]
+        plane.set_secret("db", {"user": "eve"}, replace=True)
+        assert plane.secrets()[0]["keys"] == ["user"]

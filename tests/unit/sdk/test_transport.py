@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -128,3 +129,44 @@ def test_what_is_no_plane_is_said(server: Answers) -> None:
         get(server.url, "/x")
     with pytest.raises(errors.BadRequest, match="no address"):
         get("http://[bad", "/x")
+
+
+def test_what_the_http_library_says_never_shows_the_token() -> None:
+    """The one who answers is no HTTP server, and repeats what it was sent."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def repeat() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(connection.recv(65536).partition(b"authorization")[2])
+
+        thread = threading.Thread(target=repeat)
+        thread.start()
+        with pytest.raises(errors.Unavailable) as caught:
+            get(f"http://127.0.0.1:{listener.getsockname()[1]}", "/x", token="my-secret", patience=0.0)
+        thread.join()
+    assert "no HTTP" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("token", ["my\nsecret", "my\rsecret", "my\x00secret", "my\x7fsecret", "mysécret"])
+def test_a_token_that_no_header_can_carry_is_refused_unseen(token: str) -> None:
+    with pytest.raises(errors.BadRequest, match="the token holds a") as caught:
+        Transport("http://127.0.0.1:1", token)
+    shown = f"{caught.value!r} {caught.value.hint}"
+    assert "cret" not in shown.replace("'mizzen token create'", "")
+
+
+def test_the_answer_of_the_inference_api_is_not_taken_for_the_control_apis(server: Answers) -> None:
+    async def ask_control() -> None:
+        transport = Transport(server.url, None, control=True)
+        try:
+            await transport.json("GET", "/apis")
+        finally:
+            await transport.close()
+
+    with pytest.raises(errors.BadRequest, match="is the inference API of a plane"):
+        asyncio.run(ask_control())
+    server.give["GET", "/apis"] = (404, status_body(errors.NotFound("no such path")))
+    with pytest.raises(errors.NotFound, match="no such path"):
+        asyncio.run(ask_control())

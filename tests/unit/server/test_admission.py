@@ -138,6 +138,7 @@ def test_unreadable_json_is_400(shared_admin: httpx2.Client, content: bytes) -> 
 def test_a_body_too_large_is_413_with_and_without_a_declared_length(shared_admin: httpx2.Client) -> None:
     declared = shared_admin.post(f"{HERE}/models", content=b" " * (RESOURCE_LIMIT + 1))
     assert (declared.status_code, declared.json()["reason"]) == (413, "RequestEntityTooLarge")
+    assert declared.json()["details"]["hint"].startswith("send less at once")
 
     def endless() -> Iterator[bytes]:
         yield from itertools.repeat(b" " * 65536, RESOURCE_LIMIT // 65536 + 1)

@@ -51,7 +51,9 @@ def test_pointing_at_the_same_version_again_changes_nothing(plane: Harness, iris
 
 
 def test_what_cannot_be_an_alias(plane: Harness, iris: httpx2.Client) -> None:
-    assert causes(iris.put("/model/iris/alias/prod", json={"version": 9})) == {"version": "Model/iris has no version 9"}
+    missing = iris.put("/model/iris/alias/prod", json={"version": 9})
+    assert causes(missing) == {"version": "Model/iris has no version 9"}
+    assert missing.json()["details"]["hint"] == "its versions are 1, 2"
     for name in ("v7", "7", "latest", "Prod", "a.b", "a_b"):
         assert set(causes(iris.put(f"/model/iris/alias/{name}", json={"version": 1}))) == {"alias"}
     iris.post("/model/iris/version/beta", json={"path": plane.file("m.pkl", "three")})
@@ -68,6 +70,18 @@ def test_a_version_cannot_take_the_name_of_an_alias(plane: Harness, iris: httpx2
     answer = iris.post("/model/iris/version/prod", json={"path": plane.file("m.pkl", "three")})
     assert (answer.status_code, answer.json()["reason"]) == (409, "Conflict")
     assert "alias" in answer.json()["message"]
+
+
+def test_of_many_versions_a_few_are_told(plane: Harness, iris: httpx2.Client) -> None:
+    iris.post("/model", json={"name": "bare"})
+    bare = iris.put("/model/bare/alias/prod", json={"version": 1}).json()["details"]["hint"]
+    assert bare == "it has no versions yet: 'mizzen version add bare' makes one"
+    for number in range(3, 12):
+        spec = {"modelName": "iris", "version": str(number)}
+        plane.run(plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}"), spec), "ann"))
+    hint = iris.put("/model/iris/alias/prod", json={"version": 99}).json()["details"]["hint"]
+    assert hint.startswith("its versions are 1, 10, 11, 2, 3, ")
+    assert hint.endswith(" and more: 'mizzen version list iris' lists them all")
 
 
 def test_removing_an_alias_that_is_not_there(iris: httpx2.Client) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from mizzen.access.policy import NEEDS_TOKEN
+from mizzen.access.refusals import LONGEST
 from mizzen.errors import Unavailable
-from mizzen.server.audit import BURST, Book
+from mizzen.server.audit import BURST, MOST_STRANGERS, Book
+from mizzen.server.pruning import keep_pruning
 from mizzen.stores.records import AuditEntry, AuditLog, AuditQuery
 from tests.unit.server.harness import HERE, TOKEN, Harness, serving
 
@@ -118,7 +122,8 @@ def test_long_names_and_paths_are_cut(closed: Harness) -> None:
     ann = closed.client(closed.user("ann"))
     assert ann.get(f"{HERE}/models/{'x' * 5000}").status_code == 403
     entry = closed.audited()[0]
-    assert max(len(entry.name), len(entry.path), len(entry.reason)) == 512
+    assert (len(entry.name), len(entry.path)) == (LONGEST, LONGEST)
+    assert len(entry.reason) <= 512
 
 
 def test_what_cannot_be_recorded_is_not_answered(tmp_path: Path) -> None:
@@ -169,6 +174,7 @@ def test_the_audit_can_be_searched(plane: Harness) -> None:
     assert found(allowed="true") == [second, first]
     times = {(entry.actor, entry.namespace): entry.time for entry in plane.audited(kind="Secret")}
     assert found(since=times["ann", "default"].isoformat()) == [third]
+    assert found(since=times["ann", "default"].isoformat().replace("+", " ")) == [third], "as a query changes it"
     assert found(until=times["admin", "lab"].isoformat().replace("+00:00", "Z")) == [first]
     assert found(since=(datetime.now(UTC) + timedelta(hours=1)).isoformat()) == []
 
@@ -234,13 +240,98 @@ def test_a_flood_of_equal_refusals_becomes_few_entries_and_none_is_lost(closed: 
     assert len(entries) <= 3 * (BURST + 1)
 
 
+def test_a_flood_of_strangers_becomes_few_entries_whatever_they_name(closed: Harness) -> None:
+    """Each is in the log when its answer leaves. The first keeps what it named."""
+    amount = 400
+
+    async def flood() -> None:
+        left = 0
+        async with httpx2.AsyncClient(base_url=closed.url, trust_env=False, timeout=30) as client:
+
+            async def ask(number: int) -> None:
+                nonlocal left
+                answer = await client.get(f"/model/m{number}?namespace=n{number}")
+                assert answer.status_code == 401
+                left += 1
+                entries = await closed.store.audit.entries(AuditQuery(allowed=False), limit=1000)
+                assert sum(entry.count for entry in entries) >= left
+
+            await asyncio.gather(*(ask(number) for number in range(amount)))
+
+    closed.run(flood())
+    entries = closed.audited(allowed=False)
+    assert sum(entry.count for entry in entries) == amount
+    assert len(entries) < amount / 8
+    assert entries[-1].name.startswith("m")
+    assert entries[-1].path.startswith("/model/m")
+    merged = [entry for entry in entries if entry.count > 1]
+    assert {(one.name, one.namespace, one.path, one.reason) for one in merged} == {("", "", "", NEEDS_TOKEN)}
+    assert {(one.actor, one.verb, one.kind, one.code, one.source) for one in merged} == {
+        ("anonymous", "read", "Model", 401, "127.0.0.1")
+    }
+
+
+def test_strangers_of_many_addresses_take_no_memory_and_few_entries(closed: Harness) -> None:
+    async def flood() -> int:
+        book = Book(closed.store.audit)
+        now = datetime.now(UTC)
+        entry = AuditEntry(now, "anonymous", "read", "Model", "", "", False, NEEDS_TOKEN, code=401)
+        await asyncio.gather(*(book.record(replace(entry, source=f"2001:db8::{number}")) for number in range(3000)))
+        return len(book._strangers)
+
+    assert closed.run(flood()) <= MOST_STRANGERS + 1
+    entries = closed.audited()
+    assert sum(entry.count for entry in entries) == 3000
+    assert len(entries) < 1000
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        lambda number: {"host": f"evil-{number}.example"},
+        lambda number: {"origin": f"http://evil-{number}.example"},
+        lambda number: {"authorization": f"Bearer mzn_{number}"},
+        lambda number: {"authorization": f"Bearer eyJ{number}.x.y"},
+    ],
+)
+def test_bad_credentials_are_counted_whatever_they_say(
+    closed: Harness, headers: Callable[[int], dict[str, str]]
+) -> None:
+    async def flood() -> None:
+        async with httpx2.AsyncClient(base_url=closed.url, trust_env=False, timeout=30) as client:
+            answers = await asyncio.gather(*(client.get("/version", headers=headers(number)) for number in range(200)))
+        assert {answer.status_code for answer in answers} <= {401, 403}
+
+    closed.run(flood())
+    entries = closed.audited(allowed=False)
+    assert sum(entry.count for entry in entries) == 200
+    assert len(entries) < MOST_STRANGERS
+
+
+def test_the_audit_is_pruned_while_the_plane_runs(plane: Harness) -> None:
+    old = AuditEntry(datetime.now(UTC) - timedelta(days=3), "ann", "write", "Model", "", "old", True, "because")
+    refused = AuditEntry(datetime.now(UTC), "ann", "write", "Model", "", "refused", False, "because")
+    new = replace(old, time=datetime.now(UTC), name="new")
+
+    async def pruned() -> None:
+        audit = plane.store.audit
+        await audit.record_all([old, refused, refused, refused, new])
+        task = asyncio.create_task(keep_pruning(audit, lambda: datetime.now(UTC), days=1, refusals=2, every=0.01))
+        while len(await audit.entries(AuditQuery(), limit=10)) > 3:
+            pass
+        task.cancel()
+
+    plane.run(pruned())
+    assert [(entry.name, entry.number) for entry in plane.audited()] == [("new", 5), ("refused", 4), ("refused", 3)]
+
+
 def test_a_flood_of_different_refusals_takes_no_memory(closed: Harness) -> None:
     async def flood() -> int:
         book = Book(closed.store.audit)
         now = datetime.now(UTC)
         await asyncio.gather(
             *(
-                book.record(AuditEntry(now, "anonymous", "authenticate", "Plane", "", "", False, f"reason {number}"))
+                book.record(AuditEntry(now, "ann", "read", "Plane", "", "", False, f"reason {number}"))
                 for number in range(3000)
             )
         )
@@ -251,7 +342,7 @@ def test_a_flood_of_different_refusals_takes_no_memory(closed: Harness) -> None:
 
 
 def test_who_leaves_early_takes_nobody_along(closed: Harness) -> None:
-    entry = AuditEntry(datetime.now(UTC), "anonymous", "authenticate", "Plane", "", "", False, "wrong")
+    entry = AuditEntry(datetime.now(UTC), "ann", "read", "Plane", "", "", False, "wrong")
 
     async def flood() -> None:
         book = Book(closed.store.audit)

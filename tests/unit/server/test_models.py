@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,6 +58,19 @@ def test_create_describe_list_delete(admin: httpx2.Client) -> None:
     assert admin.delete("/model/iris").status_code == 404
 
 
+def test_what_is_not_there_is_answered_with_where_to_look(admin: httpx2.Client) -> None:
+    def hint(path: str) -> str:
+        answer = admin.get(path)
+        assert answer.status_code == 404
+        return str(answer.json()["details"]["hint"])
+
+    assert hint("/model/none") == hint("/model/none/history") == "'mizzen get models' lists what there is"
+    assert hint("/model/none?namespace=team") == "'mizzen get models -n team' lists what there is"
+    admin.post("/model", json={"name": "iris"})
+    assert hint("/model/iris/version/9") == "'mizzen get modelversions' lists what there is"
+    assert hint("/model/iris/version/latest") == "'mizzen version list iris' lists those it has"
+
+
 def test_a_name_is_taken_once(admin: httpx2.Client) -> None:
     admin.post("/model", json={"name": "iris"})
     answer = admin.post("/model", json={"name": "iris"})
@@ -71,7 +86,9 @@ def test_faults_of_a_model_have_the_paths_of_the_body(admin: httpx2.Client) -> N
 
 
 def test_namespaces_are_apart(admin: httpx2.Client) -> None:
-    assert admin.post("/model?namespace=other", json={"name": "iris"}).status_code == 201
+    created = admin.post("/model?namespace=other", json={"name": "iris"})
+    assert created.status_code == 201
+    assert admin.get(created.headers["location"]).json()["namespace"] == "other"
     assert admin.get("/model").json()["items"] == []
     assert admin.get("/model/iris").status_code == 404
     assert admin.get("/model/iris?namespace=other").status_code == 200
@@ -150,7 +167,7 @@ def test_a_description_tells_jobs_monitor_aliases_and_second_names(plane: Harnes
     found = admin.get("/model/iris").json()
     assert [(job["id"], job["version"]) for job in found["jobs"]] == [("run", "1")]
     assert (found["monitor"]["name"], found["monitor"]["tool"]) == ("board", "tensorboard")
-    assert (found["aliases"], found["secondNames"], found["rollouts"]) == ({"prod": "1"}, ["lily", "fixed"], ["slowly"])
+    assert (found["aliases"], found["secondNames"], found["rollouts"]) == ({"prod": "1"}, ["fixed", "lily"], ["slowly"])
     assert admin.get("/model/lily").json()["aliasOf"] == "iris"
     assert found["lastChanged"]["actor"] == "ann"
 
@@ -219,7 +236,7 @@ def test_a_rollback_that_cannot_be_changes_nothing(plane: Harness, admin: httpx2
     deploy(plane, admin, content="two")
     admin.post("/model/iris/current", json={"version": 1})
     never = admin.post("/model/iris/rollback", json={})
-    assert (never.status_code, never.json()["details"]["hint"]) == (409, 'name one: {"version": "1"}')
+    assert (never.status_code, "mizzen rollback iris --to 1" in never.json()["details"]["hint"]) == (409, True)
     admin.post("/model/iris/current", json={"version": 2})
     before = admin.get("/model/iris/history").json()
     assert admin.post("/model/iris/rollback", json={"version": 9}).status_code == 404
@@ -304,9 +321,61 @@ def test_a_model_goes_with_its_versions_and_the_name_is_free_again(plane: Harnes
     server = deploy(plane, admin)
     admin.delete(f"/model/iris/serve/1/{server}")
     plane.release(Ref("InferenceModel", server))
-    assert admin.delete("/model/iris").status_code == 200
+    assert admin.delete("/model/iris?wait=true").status_code == 200
     assert admin.get(f"{HERE}/modelversions").json()["items"] == []
     assert admin.post("/model", json={"name": "iris"}).status_code == 201
+
+
+def test_a_model_with_versions_is_marked_and_goes_later(plane: Harness, admin: httpx2.Client) -> None:
+    admin.post("/model", json={"name": "iris"})
+
+    async def register() -> None:
+        for number in range(1, 251):
+            spec = {"modelName": "iris", "version": str(number), "framework": "sklearn"}
+            await plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}"), spec), "ann")
+
+    plane.run(register())
+    answer = admin.delete("/model/iris")
+    assert (answer.status_code, answer.json()["deleting"]) == (202, True)
+    assert admin.get("/model/iris").json()["versionCount"] == 250, "nobody waits for that"
+    again = admin.post("/model", json={"name": "iris"})
+    assert (again.status_code, again.json()["reason"]) == (409, "AlreadyExists")
+    assert "is being deleted" in again.json()["message"]
+    assert again.json()["details"]["hint"] == "wait until it is gone"
+    with finishing(plane):
+        while admin.get("/model/iris").status_code != 404:
+            pass
+    assert admin.get(f"{HERE}/modelversions").json()["items"] == []
+    assert plane.run(plane.store.history(Ref("ModelVersion", "iris.7")))[-1].actor == "admin"
+
+
+@contextmanager
+def finishing(plane: Harness) -> Iterator[asyncio.Task[None]]:
+    """As assembly does: one root task beside the API."""
+
+    async def start() -> asyncio.Task[None]:
+        return asyncio.create_task(removal.finish_cascades(plane.store))
+
+    async def stop(task: asyncio.Task[None]) -> None:
+        task.cancel()
+
+    task = plane.run(start())
+    try:
+        yield task
+    finally:
+        plane.run(stop(task))
+
+
+def deletions(plane: Harness) -> list[tuple[str, int]]:
+    """As the audit has them."""
+    return [(entry.path, entry.code) for entry in plane.audited() if entry.method == "DELETE"]
+
+
+def end(plane: Harness, server: str) -> None:
+    """As a controller would, when somebody has deleted it."""
+    while not plane.run(plane.store.get(Ref("InferenceModel", server))).deleting:
+        pass
+    plane.release(Ref("InferenceModel", server))
 
 
 def test_a_cascade_is_202_until_all_is_gone(plane: Harness, admin: httpx2.Client) -> None:
@@ -314,7 +383,6 @@ def test_a_cascade_is_202_until_all_is_gone(plane: Harness, admin: httpx2.Client
     answer = admin.delete("/model/iris?cascade=true")
     assert answer.status_code == 202
     assert answer.json()["deleting"] is True
-    assert admin.get("/model/iris").json()["servers"][0]["deleting"] is True
     for again in (
         admin.post("/model/iris/serve/1"),
         admin.post("/model/iris/version", json={"path": plane.file("m.pkl")}),
@@ -323,8 +391,11 @@ def test_a_cascade_is_202_until_all_is_gone(plane: Harness, admin: httpx2.Client
         assert again.status_code == 409
         assert "being deleted" in again.json()["message"]
     assert admin.delete("/model/iris").status_code == 202
-    plane.release(Ref("InferenceModel", server))
-    assert admin.delete("/model/iris?cascade=true").status_code == 200
+    with finishing(plane):
+        end(plane, server)
+        while (status := admin.delete("/model/iris?cascade=true").status_code) == 202:
+            pass
+    assert status in (200, 404)
     assert admin.get("/model/iris").status_code == 404
     assert admin.get(f"{HERE}/modelversions").json()["items"] == []
 
@@ -340,33 +411,35 @@ def test_a_cascade_can_be_waited_for(plane: Harness, admin: httpx2.Client) -> No
     other = plane.client()
     waiting = threading.Thread(target=lambda: answers.append(other.delete("/model/iris?cascade=true&wait=true")))
     waiting.start()
-    while not admin.get(f"{HERE}/inferencemodels/{server}").json()["metadata"].get("deletionTimestamp"):
+    while not deletions(plane):
         pass
-    assert not answers
-    plane.release(Ref("InferenceModel", server))
+    assert admin.get("/model/iris").json()["deleting"]
+    end(plane, server)
     waiting.join(20)
     assert [answer.status_code for answer in answers] == [200]
+    assert deletions(plane) == [("/model/iris", 202)], "on record when it was marked, and once"
     assert admin.get("/model/iris").status_code == 404
+
+
+def test_who_leaves_while_waiting_is_on_record_once(plane: Harness, admin: httpx2.Client) -> None:
+    server = deploy(plane, admin)
+    with pytest.raises(httpx2.ReadTimeout):
+        plane.client().delete("/model/iris?cascade=true&wait=true", timeout=1)
+    assert deletions(plane) == [("/model/iris", 202)]
+    with finishing(plane):
+        end(plane, server)
+        while admin.get("/model/iris").status_code != 404:
+            pass
+    assert deletions(plane) == [("/model/iris", 202)]
 
 
 def test_a_cascade_finishes_without_anybody_asking_and_keeps_its_actor(plane: Harness, admin: httpx2.Client) -> None:
     server = deploy(plane, admin)
     assert admin.delete("/model/iris?cascade=true").status_code == 202
-    finisher = plane.loop.create_task  # as assembly does: one root task beside the API
-
-    async def start() -> None:
-        plane.app.state.finisher = finisher(removal.finish_cascades(plane.store))
-
-    async def stop() -> None:
-        plane.app.state.finisher.cancel()
-
-    plane.run(start())
-    try:
-        plane.release(Ref("InferenceModel", server))
+    with finishing(plane) as task:
+        end(plane, server)
         while admin.get("/model/iris").status_code != 404:
-            assert not plane.app.state.finisher.done()
-    finally:
-        plane.run(stop())
+            assert not task.done()
     deleted = plane.run(plane.store.history(Ref("ModelVersion", "iris.1")))[-1]
     assert (deleted.action, deleted.actor) == ("deleted", "admin")
 
@@ -419,7 +492,7 @@ def test_a_late_step_of_a_cascade_spares_the_next_model_of_that_name(plane: Harn
     admin.delete("/model/iris?cascade=true")
     marked = plane.run(plane.store.get(Ref("Model", "iris")))
     plane.release(Ref("InferenceModel", server))
-    admin.delete("/model/iris")
+    assert admin.delete("/model/iris?wait=true").status_code == 200
     deploy(plane, admin)
     plane.run(removal.finish_cascade(plane.store, marked))
     found = admin.get("/model/iris").json()

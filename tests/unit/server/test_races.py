@@ -23,7 +23,7 @@ Call = Callable[[httpx2.Client, str], httpx2.Response]
 
 
 def delete_model(client: httpx2.Client, name: str) -> httpx2.Response:
-    return client.delete(f"/model/{name}")
+    return client.delete(f"/model/{name}?wait=true")
 
 
 def delete_version(client: httpx2.Client, name: str) -> httpx2.Response:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx2
 import pytest
 
+from mizzen.access.policy import Actor
+from mizzen.errors import Conflict
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.server import removal
+from mizzen.server import guards, removal
+from mizzen.stores.reads import EVERYTHING
+from mizzen.stores.store import Guard, Present, Revision, Where
+from tests.unit.reconcile import virtual
+from tests.unit.reconcile.memory import CountingStore
 from tests.unit.server.harness import HERE, Harness
-from tests.unit.server.test_models import deploy
+from tests.unit.server.test_models import deploy, end, finishing
 
 JOB = Resource("TrainingJob", Meta("run"), {"modelName": "iris", "version": "v1"})
 MONITOR = Resource("Monitor", Meta("board"), {"modelName": "iris"})
@@ -69,7 +72,7 @@ def test_what_ended_or_is_another_models_is_not_in_the_way(plane: Harness, iris:
     put(plane, replace(MONITOR, spec={"modelName": "rose"}))
     put(plane, replace(ROLLOUT, spec={"target": {"kind": "MLGraph", "name": "iris"}}))
     put(plane, replace(LILY, spec={"aliasOf": "rose"}))
-    assert iris.delete("/model/iris").status_code == 200
+    assert iris.delete("/model/iris?wait=true").status_code == 200
     assert iris.get(f"{HERE}/trainingjobs").json()["items"] == [], "records of jobs go with their model"
     assert len(iris.get(f"{HERE}/monitors").json()["items"]) == 1
 
@@ -79,11 +82,15 @@ def test_a_cascade_ends_what_is_the_models_own(plane: Harness, iris: httpx2.Clie
     for resource in (JOB, MONITOR, ROLLOUT):
         put(plane, resource)
     assert iris.delete("/model/iris?cascade=true").status_code == 202
-    for plural in ("trainingjobs", "monitors", "rollouts"):
-        assert iris.get(f"{HERE}/{plural}").json()["items"] == []
-    assert plane.run(plane.store.history(JOB.ref))[-1].actor == "admin"
-    plane.release(Ref("InferenceModel", "iris-1"))
-    assert iris.delete("/model/iris").status_code == 200
+    with finishing(plane):
+        for plural in ("trainingjobs", "monitors", "rollouts"):
+            while iris.get(f"{HERE}/{plural}").json()["items"]:
+                pass
+        assert plane.run(plane.store.history(JOB.ref))[-1].actor == "admin"
+        assert iris.get("/model/iris").json()["versionCount"] == 2
+        end(plane, "iris-1")
+        while iris.get("/model/iris").status_code != 404:
+            pass
     assert iris.get("/model/iris/history").json()["items"][-1]["action"] == "deleted"
 
 
@@ -96,12 +103,17 @@ def test_a_cascade_leaves_second_names_to_their_owners(plane: Harness, iris: htt
     assert "delete these names first" in answer.json()["details"]["hint"]
     assert plane.run(plane.store.get(JOB.ref)), "nothing was touched"
     assert iris.delete(f"/model/{name.meta.name}").status_code == 200
-    assert iris.delete("/model/iris?cascade=true").status_code == 200
+    assert iris.delete("/model/iris?cascade=true&wait=true").status_code == 200
 
 
 @pytest.mark.parametrize(
     ("resource", "message"),
-    [(JOB, "trains version 1"), (ROLLOUT, "rolls it out"), (FIXED, "is a second name of 'iris:v1'")],
+    [
+        (JOB, "trains version 1"),
+        (ROLLOUT, "rolls it out"),
+        (FIXED, "is a second name of 'iris:v1'"),
+        (replace(FIXED, spec={"aliasOf": "iris:01"}), "is a second name of 'iris:01'"),
+    ],
 )
 def test_a_version_that_is_needed_stays(plane: Harness, iris: httpx2.Client, resource: Resource, message: str) -> None:
     put(plane, resource)
@@ -114,7 +126,90 @@ def test_a_version_that_is_needed_stays(plane: Harness, iris: httpx2.Client, res
 def test_a_version_that_is_needed_no_more_goes(plane: Harness, iris: httpx2.Client) -> None:
     put(plane, JOB, **ended("Failed"))
     put(plane, LILY)
+    put(plane, replace(FIXED, spec={"aliasOf": "iris:2"}))
+    put(plane, replace(FIXED, meta=Meta("odd"), spec={"aliasOf": "iris:1:1"}))
     assert iris.delete("/model/iris/version/1").status_code == 200
+
+
+def test_what_a_deletion_asks_does_not_grow_with_the_versions(plane: Harness, iris: httpx2.Client) -> None:
+    """It is asked in the thread that writes, while everybody else waits."""
+    version = plane.run(plane.store.get(Ref("ModelVersion", "iris.1")))
+    wanted = (guards.free_to_go(Ref("Model", "iris")), guards.unneeded(version))
+    before = [asked(plane, guard) for guard in wanted]
+    for number in range(3, 13):
+        put(plane, Resource("ModelVersion", Meta(f"iris.{number}"), {"modelName": "iris", "version": str(number)}))
+    assert [asked(plane, guard) for guard in wanted] == before
+    assert all(counted.objects <= 2 for counted in before)
+
+
+def asked(plane: Harness, guard: Guard) -> Counted:
+    counted = Counted(None)
+
+    def through(now: Present) -> None:
+        counted.now = now
+        guard(counted)
+
+    async def check() -> None:
+        async with plane.store.snapshot() as moment:
+            await moment.check(through)
+
+    plane.run(check())
+    return replace(counted, now=None)
+
+
+@dataclass
+class Counted:
+    """What is read through it, in questions and in objects."""
+
+    now: Present | None
+    questions: int = 0
+    objects: int = 0
+
+    def get(self, ref: Ref) -> Resource:
+        assert self.now is not None
+        self.questions, self.objects = self.questions + 1, self.objects + 1
+        return self.now.get(ref)
+
+    def list(self, kind: str, where: Where = EVERYTHING) -> tuple[Resource, ...]:
+        assert self.now is not None
+        found = self.now.list(kind, where)
+        self.questions, self.objects = self.questions + 1, self.objects + len(found)
+        return found
+
+
+def test_the_right_to_delete_one_object_is_none_to_delete_the_next_of_its_name(
+    plane: Harness, iris: httpx2.Client
+) -> None:
+    put(plane, MONITOR)
+    admin = Actor("admin")
+    for ref in (Ref("Model", "iris"), Ref("ModelVersion", "iris.1"), MONITOR.ref):
+        with pytest.raises(Conflict, match="another object"):
+            plane.run(removal.remove(plane.store, ref, admin, uid="of-another-one", cascade=True))
+        kept = plane.run(plane.store.get(ref))
+        assert not kept.deleting
+        assert not kept.meta.finalizers
+        left = plane.run(removal.remove(plane.store, ref, admin, uid=kept.meta.uid, cascade=True))
+        assert (left is not None) == (ref.kind == "Model")
+
+
+def test_who_deletes_is_read_from_history_once(plane: Harness, admin: httpx2.Client) -> None:
+    """However many steps it takes: a model's history may be long."""
+    servers = [deploy(plane, admin) for _ in range(4)]
+    read: list[Ref] = []
+    history = plane.store.history
+
+    async def counted(ref: Ref) -> tuple[Revision, ...]:
+        read.append(ref)
+        return await history(ref)
+
+    plane.store.history = counted  # type: ignore[method-assign]
+    with finishing(plane):
+        assert admin.delete("/model/iris?cascade=true").status_code == 202
+        for server in servers:
+            end(plane, server)
+        while admin.get("/model/iris").status_code != 404:
+            pass
+    assert read == [Ref("Model", "iris")]
 
 
 def test_nothing_is_added_to_a_model_that_goes(plane: Harness, iris: httpx2.Client) -> None:
@@ -132,21 +227,6 @@ def test_nothing_is_added_to_a_model_that_goes(plane: Harness, iris: httpx2.Clie
     assert iris.post("/model/iris/rollback", json={"version": 1}).status_code == 409
 
 
-@contextmanager
-def finishing(plane: Harness) -> Iterator[asyncio.Task[None]]:
-    async def start() -> asyncio.Task[None]:
-        return asyncio.create_task(removal.finish_cascades(plane.store))
-
-    async def stop(task: asyncio.Task[None]) -> None:
-        task.cancel()
-
-    task = plane.run(start())
-    try:
-        yield task
-    finally:
-        plane.run(stop(task))
-
-
 def test_cascades_are_finished_whenever_they_begin(plane: Harness, admin: httpx2.Client) -> None:
     """Those from before its start, and later ones, several at once."""
     servers = {name: deploy(plane, admin, name) for name in ("early", "late", "later")}
@@ -155,8 +235,27 @@ def test_cascades_are_finished_whenever_they_begin(plane: Harness, admin: httpx2
         for name in ("late", "later"):
             assert admin.delete(f"/model/{name}?cascade=true").status_code == 202
         for server in reversed(servers.values()):
-            plane.release(Ref("InferenceModel", server))
+            end(plane, server)
         while admin.get("/model").json()["items"]:
             assert not task.done()
         deploy(plane, admin, "early")
         assert admin.get("/model/early").json()["deleting"] is False
+
+
+def test_marked_models_are_found_a_page_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removal, "PAGE", 3)
+
+    async def main() -> None:
+        store = CountingStore()
+        for number in range(7):
+            finalizers = (removal.CASCADE_FINALIZER,) if number in (0, 6) else ()
+            await store.create(Resource("Model", Meta(f"m{number}", finalizers=finalizers)), "ann")
+        for name in ("m0", "m6"):
+            await store.delete(Ref("Model", name), "ann")
+        marked = removal._Marked(store)
+        await marked.look()
+        assert {ref.name for ref in marked.models} == {"m0", "m6"}
+        assert marked.since == str(store.version)
+        assert store.reads == {"lists": 3, "listed": 7}
+
+    virtual.run(main())

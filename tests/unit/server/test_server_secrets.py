@@ -35,6 +35,22 @@ def test_a_secret_is_set_listed_replaced_and_removed(plane: Harness) -> None:
     assert admin.get("/secret/db").status_code == admin.delete("/secret/db").status_code == 404
 
 
+def test_some_values_of_a_secret_are_changed_and_the_others_stay(plane: Harness) -> None:
+    admin = plane.client()
+    made = admin.patch("/secret/db", json={"data": {"user": "ann", "password": VALUE}})
+    assert (made.status_code, made.json()["keys"]) == (201, ["password", "user"])
+    changed = admin.patch("/secret/db", json={"data": {"user": "bob", "host": "h"}})
+    assert (changed.status_code, changed.json()["keys"]) == (200, ["host", "password", "user"])
+    assert VALUE not in made.text + changed.text
+    for key, value in (("user", "bob"), ("password", VALUE), ("host", "h")):
+        assert plane.run(_vault(plane).reveal("default", "db", key)) == value
+    many = admin.patch("/secret/db", json={"data": {f"k{number}": "x" for number in range(62)}})
+    assert (many.status_code, "at most 64 keys, not 65" in many.text) == (422, True)
+    assert admin.patch("/secret/db", json={"data": {}}).status_code == 422
+    assert plane.client(plane.user("bob")).patch("/secret/db", json={"data": {"k": "v"}}).status_code == 403
+    assert plane.client(token=None).patch("/secret/db", json={"data": {"k": "v"}}).status_code == 401
+
+
 def test_who_may_write_in_a_namespace_has_its_secrets(plane: Harness) -> None:
     ann, bob = plane.client(plane.user("ann")), plane.client(plane.user("bob"))
     plane.permit("writer", "write", subjects=["ann"])

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.server import versions
 from tests.unit.server.harness import HERE, Harness
-from tests.unit.server.sending import causes
+from tests.unit.server.sending import causes, digest_of, writer
 from tests.unit.server.test_models import deploy
 from tests.unit.server.test_resources import CONTENT, model_version
 
@@ -175,3 +178,139 @@ def test_a_version_in_use_cannot_be_deleted(plane: Harness, admin: httpx2.Client
     answer = admin.delete("/model/iris/version/1")
     assert answer.status_code == 409
     assert "current" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("said", "differs"),
+    [
+        ({"image": "b:2"}, ["image"]),
+        ({"image": "a:1", "requirements": ["numpy>=2"]}, ["requirements"]),
+        ({"image": "a:1", "parentJob": "other", "labels": {"team": "b"}}, ["parentJob", "labels"]),
+        ({"image": "a:1", "framework": "onnx", "annotations": {"note": "y"}}, ["framework", "annotations"]),
+        ({"image": "a:1"}, []),
+        ({"image": "a:1", "requirements": ["numpy"], "labels": {"team": "a"}, "annotations": {"note": "x"}}, []),
+    ],
+)
+def test_what_is_sent_again_and_differs_is_named(
+    plane: Harness, iris: httpx2.Client, said: dict[str, Any], differs: list[str]
+) -> None:
+    for job in ("job", "other"):
+        spec = {"modelName": "iris", "version": "1"}
+        plane.run(plane.store.create(Resource("TrainingJob", Meta(job), spec), "somebody"))
+    first = {
+        "image": "a:1", "framework": "python", "requirements": ["numpy"], "parentJob": "job",
+        "labels": {"team": "a", "stage": "test"}, "annotations": {"note": "x"},
+    }  # fmt: skip
+    assert iris.post("/model/iris/version/9", json=first).status_code == 201
+    again = iris.post("/model/iris/version/9", json={"framework": "python", **said})
+    if not differs:
+        assert again.status_code == 200, again.text
+        return
+    assert (again.status_code, again.json()["reason"]) == (409, "AlreadyExists")
+    assert [cause["field"] for cause in again.json()["details"]["causes"]] == differs
+    assert f"with another {' and another '.join(differs)}" in again.json()["message"]
+    assert iris.get("/model/iris/version/9").json()["image"] == "a:1"
+
+
+def test_the_same_files_from_elsewhere_are_another_source_only_when_one_is_named(
+    plane: Harness, iris: httpx2.Client
+) -> None:
+    def fetched(name: str) -> dict[str, Any]:
+        return {"downloadURL": Path(plane.file(name, "one")).as_uri(), "sha256sum": digest_of(b"one")[7:]}
+
+    first = {**fetched("a/m.pkl"), "framework": "sklearn"}
+    assert iris.post("/model/iris/version/1", json=first).status_code == 201
+    assert iris.post("/model/iris/version/1", json=first).status_code == 200
+    assert iris.post("/model/iris/version/1", json={"path": plane.file("a/m.pkl", "one")}).status_code == 200
+    other = iris.post("/model/iris/version/1", json=fetched("b/m.pkl"))
+    assert [cause["field"] for cause in other.json()["details"]["causes"]] == ["downloadURL"]
+
+
+def test_a_number_that_is_given_leaves_room_for_the_next_ones(plane: Harness, iris: httpx2.Client) -> None:
+    body = {"path": plane.file("m.pkl", CONTENT)}
+    for digits in (16, 18, 30):
+        assert "digits" in causes(iris.post(f"/model/iris/version/{'9' * digits}", json=body))["version"]
+    written = iris.post(f"{HERE}/modelversions", json=model_version("9" * 18))
+    assert "at most 15 digits" in causes(written)["spec.version"]
+    assert "highestVersion" not in iris.get("/model/iris").json()["status"]
+    assert iris.post(f"/model/iris/version/{'9' * 15}", json=body).status_code == 201
+    for number in ("1000000000000000", "1000000000000001"):
+        assert iris.post("/model/iris/version", json=body).json()["version"] == number
+        assert iris.get(f"/model/iris/version/{number}").json()["version"] == number
+
+
+def test_numbers_that_ran_out_are_not_counted_on(plane: Harness, iris: httpx2.Client) -> None:
+    model = plane.run(plane.store.get(Ref("Model", "iris")))
+    last = 10**18 - 1
+    plane.run(plane.store.update_status(replace(model, status={"highestVersion": last}), "system"))
+    for _ in range(2):
+        answer = iris.post("/model/iris/version", json={"path": plane.file("m.pkl")})
+        assert (answer.status_code, answer.json()["reason"]) == (409, "Conflict")
+        assert "/model/iris/version/<name>" in answer.json()["details"]["hint"]
+    assert iris.get("/model/iris").json()["status"]["highestVersion"] == last
+    assert iris.post("/model/iris/version/named", json={"path": plane.file("m.pkl")}).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"artifacts": "none"}, {"artifacts": ["a", None, {"path": 1}, {"path": "a"}, {"digest": "x"}]},
+        {"artifacts": {"a": 1}}, {"modelName": "other"}, {"version": "9" * 5000}, {"version": {"a": 1}}, {},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_version_is_shown_whatever_is_stored(plane: Harness, iris: httpx2.Client, spec: dict[str, Any]) -> None:
+    stored = {"modelName": "iris", "version": "1", **spec} if spec else {}
+    plane.run(plane.store.create(Resource("ModelVersion", Meta("iris.1"), stored), "somebody"))
+    assert iris.get("/model/iris/version/1").status_code == 200
+    assert iris.get("/model/iris/version").status_code == 200
+    good = {"path": plane.file("m.pkl")}
+    assert iris.post("/model/iris/version/2", json=good).status_code == 201
+    assert iris.get("/model/iris/version/2").json()["changed"] == {"code": False, "data": True}
+    files = {"files": [{"path": "m.pkl", "digest": f"sha256:{'0' * 64}"}], "framework": "sklearn"}
+    assert "has not been sent" in str(causes(writer(plane).post("/model/iris/version/3", json=files)))
+
+
+def test_a_version_is_compared_with_the_one_it_follows(plane: Harness, iris: httpx2.Client) -> None:
+    def add(version: str, content: str) -> None:
+        body = {"path": plane.file("m.pkl", content)}
+        assert iris.post(f"/model/iris/version/{version}", json=body).status_code == 201
+
+    def changed(version: str) -> bool:
+        return bool(iris.get(f"/model/iris/version/{version}").json()["changed"]["data"])
+
+    add("7", "one")
+    add("named", "one")
+    add("3", "two")
+    add("8", "one")
+    assert [changed(version) for version in ("3", "7", "named", "8")] == [True, True, False, False]
+    iris.delete("/model/iris/version/7")
+    assert changed("8"), "then it follows 3"
+    iris.delete("/model/iris/version/3")
+    assert changed("8")
+
+
+def test_many_versions_come_in_pages_each_in_order(plane: Harness, iris: httpx2.Client) -> None:
+    count = versions.MOST_AT_ONCE + 20
+
+    async def fill() -> None:
+        for number in range(1, count + 1):
+            spec = {"modelName": "iris", "version": str(number), "framework": "python", "image": "a:1"}
+            await plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}"), spec), "somebody")
+
+    plane.run(fill())
+    page = iris.get("/model/iris/version").json()
+    numbers = [int(item["version"]) for item in page["items"]]
+    assert len(numbers) == versions.MOST_AT_ONCE
+    assert numbers == sorted(numbers)
+    rest = iris.get("/model/iris/version", params={"continue": page["metadata"]["continue"]}).json()
+    assert rest["metadata"]["continue"] == ""
+    assert sorted([*numbers, *(int(item["version"]) for item in rest["items"])]) == list(range(1, count + 1))
+
+
+def test_a_version_elsewhere_is_found_where_its_location_says(plane: Harness, admin: httpx2.Client) -> None:
+    lab = {"namespace": "lab"}
+    assert admin.post("/model", json={"name": "iris"}, params=lab).status_code == 201
+    made = admin.post("/model/iris/version", json={"path": plane.file("m.pkl")}, params=lab)
+    assert made.headers["location"] == "/model/iris/version/1?namespace=lab"
+    assert admin.get(made.headers["location"]).json()["namespace"] == "lab"

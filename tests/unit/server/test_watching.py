@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
+from mizzen.kinds.meta import Meta, Resource
+from mizzen.server import watching as watches
 from mizzen.server.app import begin_stop
+from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.store import Where
 from tests.unit.server.harness import HERE, ROOT, Harness, serving
 from tests.unit.server.test_resources import model
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @contextmanager
@@ -113,3 +122,29 @@ def test_a_client_that_leaves_leaves_nothing_behind(plane: Harness, admin: httpx
         assert len(plane.store._feed._waiting) <= 1
     while plane.store._feed._waiting:
         admin.get("/healthz")
+
+
+def test_a_change_is_encoded_once_for_all_who_watch(tmp_path: Path) -> None:
+    async def main() -> None:
+        ids = itertools.count()
+        store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: str(next(ids)))
+        streams = [watches.lines(store, "Model", Where(), "0", lambda _: True) for _ in range(20)]
+        try:
+            waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
+            while len(store._feed._waiting) < len(streams):  # noqa: ASYNC110 - until each of them waits
+                await asyncio.sleep(0)
+            await store.create(Resource("Model", Meta("a")), "ann")
+            lines = await asyncio.gather(*waiting)
+            assert told(json.loads(lines[0])) == ("ADDED", "a")
+            assert len({id(line) for line in lines}) == 1
+            for number in range(3 * watches.KEPT):
+                await store.create(Resource("Model", Meta(f"b-{number}")), "ann")
+            assert len(watches._lately._lines) <= watches.KEPT
+            again = [json.loads(await anext(streams[0])) for _ in range(3 * watches.KEPT)]
+            assert [told(event) for event in again] == [("ADDED", f"b-{number}") for number in range(3 * watches.KEPT)]
+        finally:
+            for stream in streams:
+                await stream.aclose()
+            await store.close()
+
+    asyncio.run(main())

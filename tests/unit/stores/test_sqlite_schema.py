@@ -254,6 +254,20 @@ def test_only_its_owner_can_read_the_file(tmp_path: Path, old_mode: int | None) 
         os.umask(before)
 
 
+def test_the_audit_lets_go_of_what_is_older_than_its_limits_and_of_nothing_else(tmp_path: Path) -> None:
+    connection = schema.open_writer(tmp_path / "mizzen.db")
+    columns = [row[1] for row in connection.execute("PRAGMA table_info(audit)")]
+    for number, (time, allowed) in enumerate([("1", 0), ("2", 0), ("1", 1), ("2", 1)]):
+        row = dict.fromkeys(columns, "") | {"number": number, "time": time, "allowed": allowed}
+        connection.execute(f"INSERT INTO audit VALUES ({', '.join('?' for _ in columns)})", [*row.values()])
+    connection.execute("UPDATE audit_pruned SET refused_upto = '1'")
+    connection.execute("DELETE FROM audit WHERE number = 0")
+    for number in (1, 2, 3):
+        with pytest.raises(sqlite3.IntegrityError, match="append only"):
+            connection.execute(f"DELETE FROM audit WHERE number = {number}")
+    connection.close()
+
+
 def test_the_audit_cannot_be_changed(tmp_path: Path) -> None:
     connection = schema.open_writer(tmp_path / "mizzen.db")
     columns = [row[1] for row in connection.execute("PRAGMA table_info(audit)")]

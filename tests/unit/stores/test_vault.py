@@ -192,3 +192,17 @@ def _change(file: Path, how: str) -> None:
         file.write_bytes(right[:5] + (b"A" if right[5:6] != b"A" else b"B") + right[6:])
     else:
         file.write_bytes({"empty": b"", "broken": b"\xff not base64 \xff", "short": right[:20]}[how])
+
+
+@in_loop
+async def test_what_is_merged_loses_nothing_that_is_merged_meanwhile(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (_, vault):
+        await put(vault, password=VALUE)
+        added = (vault.merge("default", "db", {f"k{number}": str(number)}, "bob", NOW) for number in range(20))
+        await asyncio.gather(*added)
+        kept = await vault.get("default", "db")
+        assert (len(kept.keys), kept.updated_by) == (21, "bob")
+        assert await vault.reveal("default", "db", "password") == VALUE
+        assert await vault.reveal("default", "db", "k7") == "7"
+        await vault.merge("default", "new", {"a": "b"}, "bob", NOW)
+        assert await vault.reveal("default", "new", "a") == "b"

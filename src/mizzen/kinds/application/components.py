@@ -83,7 +83,7 @@ class Component(Typed):
         if self.module is not None and self.family == "terraform":
             return  # its variables are known to the module alone
         yield from super().check(at, context)
-        properties = self.typed
+        properties = self.readable_properties
         if isinstance(properties, ServingProperties | TrainingProperties):
             so = f"component '{self.name}' stays not ready"
             yield from properties.unrunnable(f"{at}.properties", context, so)

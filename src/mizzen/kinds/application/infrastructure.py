@@ -36,6 +36,8 @@ class ClusterProperties(Part):
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
+        if not context.read(at, "provider"):
+            return
         if self.provider == "alibaba":
             if self.resource is None:
                 yield Fault(f"{at}.resource", "required with provider 'alibaba'; valid are ACK, ASK")
@@ -71,7 +73,8 @@ class ChartProperties(Part):
     values: dict[str, Any] = Field(default_factory=dict, description="Values of the chart, passed on as they stand.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        if not self.repo and not self.chart.startswith(_CHARTS_WITHOUT_REPO):
+        addressed = self.chart.startswith(_CHARTS_WITHOUT_REPO) or not context.read(at, "chart")
+        if not self.repo and not addressed:
             yield Fault(f"{at}.repo", "required, as the chart is neither an address nor a path")
         fault = name_fault(self.namespace, f"{at}.namespace") if self.namespace is not None else None
         if fault:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
@@ -69,10 +69,12 @@ class Predictor(Part):
         fault = name_fault(self.name, f"{at}.name")
         if fault:
             yield fault
-        if (self.model_version is None) == (self.graph is None):
+        if (self.model_version is None) == (self.graph is None) and context.read(at, "modelVersion", "graph"):
             yield Fault(
                 f"{at}.modelVersion", "required" if self.graph is None else "takes the place of graph: give one"
             )
+        if self.shadow and self.traffic_percentage is not None:
+            yield Fault(f"{at}.trafficPercentage", f"'{self.name}' is a shadow, which is outside the {WHOLE}")
         yield from gpu_warning(self.gpu, f"{at}.gpu", context)
 
 
@@ -102,9 +104,10 @@ class ServingProperties(Part):
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         places = [(f"{at}.predictors[{index}].name", one.name) for index, one in enumerate(self.predictors)]
         yield from repeated(places, "predictor")
-        yield from _share_faults(self.predictors, f"{at}.predictors")
+        yield from _share_faults(self.predictors, f"{at}.predictors", context)
         for index, one in enumerate(self.predictors):
-            if one.batching is not None and one.batching.batch_size == "auto" and self.timeout is None:
+            automatic = one.batching is not None and one.batching.batch_size == "auto"
+            if automatic and self.timeout is None and context.read(at, "timeout"):
                 path = f"{at}.predictors[{index}].batching.batchSize"
                 yield Fault(path, f"'auto' needs {at}.timeout, the latency to stay within")
 
@@ -123,7 +126,9 @@ def predictor_shares(properties: ServingProperties) -> dict[str, Fraction]:
     return {one.name: Fraction(one.traffic_percentage or 0, WHOLE) for one in answering}
 
 
-def _share_faults(predictors: Iterable[Predictor], at: str) -> Iterator[Fault]:
+def _share_faults(predictors: Sequence[Predictor], at: str, context: Context) -> Iterator[Fault]:
+    if not all(context.read(f"{at}[{index}]", "shadow", "trafficPercentage") for index in range(len(predictors))):
+        return
     answering = [(index, one.traffic_percentage) for index, one in enumerate(predictors) if not one.shadow]
     if not answering:
         yield Fault(at, "all are shadows: one must answer")

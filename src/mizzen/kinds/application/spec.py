@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -102,39 +102,37 @@ def _component_order(spec: ApplicationSpec, at: str) -> Iterator[Fault]:
 
 
 def _checkpoint_findings(spec: ApplicationSpec, steps: tuple[Placed, ...]) -> Iterator[Finding]:
-    for index, one in enumerate(steps):
-        properties = one.step.typed
-        if not isinstance(properties, CheckpointStep):
-            continue
-        fault = _source_fault(properties, index, steps)
-        if fault:
-            yield Fault(f"{one.path}.properties.from", fault)
-            continue
-        component = spec.by_name.get(_source(properties, index, steps).step.component or "")
-        trained = _trained(component) if component else None
-        repo = properties.model_version.image_repo
-        if component and trained and trained.image_repo and repo and repo != trained.image_repo:
-            of = f"'{trained.image_repo}' of component '{component.name}'"
-            place = f"{one.path}.properties.modelVersion.imageRepo"
-            yield Warn(place, f"'{repo}' differs from {of}; the step's value is used")
+    components, known = spec.by_name, addresses(steps)
+    earlier: dict[str, Placed] = {}
+    for one in steps:
+        properties = one.step.readable_properties
+        if isinstance(properties, CheckpointStep) and isinstance(one.step.properties.get("from"), str | None):
+            fault = _source_fault(properties, known, earlier)
+            if fault:
+                yield Fault(f"{one.path}.properties.from", fault)
+            else:
+                source = known[properties.from_step] if properties.from_step else next(reversed(earlier.values()))
+                yield from _repo_warnings(properties, one.path, components.get(source.step.component or ""))
+        if one.step.type in (TRAINING, ""):  # a type that could not be read may be meant
+            earlier[one.path] = one
 
 
-def _source_fault(properties: CheckpointStep, index: int, steps: tuple[Placed, ...]) -> str | None:
-    earlier = [one for one in steps[:index] if one.step.type == TRAINING]
+def _source_fault(properties: CheckpointStep, known: Mapping[str, Placed], earlier: Mapping[str, Placed]) -> str | None:
+    """`known` are the steps by name; `earlier` those by path that train, and come before."""
     if properties.from_step is None:
         return None if earlier else f"no earlier step is of type {TRAINING}, so there is nothing to save"
-    known = addresses(steps)
     source = known.get(properties.from_step)
     if source is None:
         return f"no step '{properties.from_step}'; {suggestion(properties.from_step, known, 'steps')}"
-    return None if source in earlier else f"step '{properties.from_step}' is no earlier step of type {TRAINING}"
+    return None if source.path in earlier else f"step '{properties.from_step}' is no earlier step of type {TRAINING}"
 
 
-def _source(properties: CheckpointStep, index: int, steps: tuple[Placed, ...]) -> Placed:
-    """The training step whose checkpoint is saved. Call it when there is no `_source_fault`."""
-    if properties.from_step is not None:
-        return addresses(steps)[properties.from_step]
-    return next(one for one in reversed(steps[:index]) if one.step.type == TRAINING)
+def _repo_warnings(properties: CheckpointStep, at: str, component: Component | None) -> Iterator[Warn]:
+    trained = _trained(component) if component else None
+    repo = properties.model_version.image_repo
+    if component and trained and trained.image_repo and repo and repo != trained.image_repo:
+        of = f"'{trained.image_repo}' of component '{component.name}'"
+        yield Warn(f"{at}.properties.modelVersion.imageRepo", f"'{repo}' differs from {of}; the step's value is used")
 
 
 def _made_versions(spec: ApplicationSpec, steps: tuple[Placed, ...]) -> frozenset[tuple[str, str | None]]:

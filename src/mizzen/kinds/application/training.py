@@ -17,7 +17,7 @@ from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.parts.pods import image_warning, unrunnable_images
 from mizzen.kinds.text.frameworks import Framework, framework_warning
 from mizzen.kinds.text.quantities import Gpu, Resources, gpu_warning
-from mizzen.kinds.training import ReplicaSpec, RestartPolicy, Retention, map_faults
+from mizzen.kinds.training import ReplicaSpec, RestartPolicy, Retention, map_faults, untemplated
 
 
 class Replica(ReplicaSpec):
@@ -70,10 +70,11 @@ class TrainingProperties(Part):
             yield Fault(f"{at}.modelVersion", "a version is made under a version, not under an alias")
         field, replicas = self.replica_map()
         yield from map_faults(replicas, f"{at}.{field}")
-        if self.success_policy == "AllWorkers" and not ("Worker" in replicas and replicas["Worker"].replicas):
+        read = context.read(at, field)
+        if self.success_policy == "AllWorkers" and not ("Worker" in replicas and replicas["Worker"].replicas) and read:
             yield Fault(f"{at}.successPolicy", "AllWorkers needs at least one Worker")
-        templated = any(replica.template is not None for replica in replicas.values())
-        if not (self.command or templated or self.packed) and context.whole(at):
+        read = context.read(at, "command", "image", "replicaSpecs", field)
+        if not (self.command or self.packed) and read and untemplated(replicas, f"{at}.{field}", context):
             yield Fault(at, f"has nothing to run: give {self.runnable}")
 
     @property

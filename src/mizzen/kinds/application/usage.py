@@ -49,8 +49,12 @@ def _reference_faults(one: Placed, parts: Mapping[str, Component]) -> Iterator[F
 
 
 def _twice(parts: Mapping[str, Component], placed: tuple[Placed, ...]) -> Iterator[Warn]:
+    by_component: dict[str | None, list[str]] = {}
+    for one in placed:
+        if _once(one):
+            by_component.setdefault(one.step.component, []).append(f"'{one.step.name}'")
     for name in parts:
-        names = [f"'{one.step.name}'" for one in placed if _once(one) and one.step.component == name]
+        names = by_component.get(name, [])
         if len(names) > 1:
             all_ = "both" if len(names) == 2 else "all"
             yield Warn("", f"steps {', '.join(names[:-1])} and {names[-1]} {all_} apply '{name}'")

@@ -71,7 +71,7 @@ class Merge(Part):
     implementation: MergeImplementation | None = Field(None, description="What this call makes of them.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        if not given(self, MERGES) and context.whole(at):
+        if not given(self, MERGES) and context.read(at, *MERGES):
             yield Warn(at, "empty, so traffic passes as it arrives; for the mean write 'ensemble: {}'")
         yield from at_most_one(self, MERGES, at)
 

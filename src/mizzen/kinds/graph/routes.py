@@ -42,7 +42,7 @@ class Split(Part):
         for child, share in traffic.items():
             if share < 0:
                 yield Fault(f"{at}.traffic.{child}", f"must be at least 0, not {share}")
-        if traffic and sum(traffic.values()) != WHOLE and context.whole(f"{at}.traffic"):
+        if self.traffic is not None and sum(traffic.values()) != WHOLE and context.whole(f"{at}.traffic"):
             yield Fault(f"{at}.traffic", f"must sum to {WHOLE}, not {sum(traffic.values())}")
         if self.key is not None and not _KEY.fullmatch(self.key):
             yield Fault(f"{at}.key", f"{self.key[:100]!r} is no key: write user or header:<name>")
@@ -110,7 +110,7 @@ class Route(Part):
     cascade: Annotated[Cascade | None, Present] = Field(None, description="The edge, and the cloud for hard examples.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        if self.empty and context.whole(at):
+        if self.empty and context.read(at, *ROUTES):
             yield Warn(at, "empty, so every child is taken; for an even split write 'split: {}'")
         yield from at_most_one(self, ROUTES, at)
 

@@ -19,36 +19,54 @@ if TYPE_CHECKING:
     from mizzen.kinds.graph.spec import MLGraphSpec
 
 
-MOST_FAULTS = 100
-"""Then the search ends: what was meant by each of thousands of wrong names would cost minutes, and nobody reads it."""
-
-
 def findings_of(graph: MLGraphSpec, at: str, context: Context) -> Iterator[Finding]:
     """All that no single part of the graph can say of itself."""
-    faults = 0
-    for finding in _findings(graph, at, context):
-        yield finding
-        faults += isinstance(finding, Fault)
-        if faults == MOST_FAULTS:
-            return
-
-
-def _findings(graph: MLGraphSpec, at: str, context: Context) -> Iterator[Finding]:
     if not graph.dag:
         yield Fault(f"{at}.dag", "must have at least one node")
     yield from repeated(((f"{at}.dag[{index}].name", node.name) for index, node in enumerate(graph.dag)), "node")
     children = graph.children()
-    containers = tuple(container.name for pod in graph.pods(at) for container in pod.spec.containers)
+    known = _Known(graph, at, context)
     for index, node in enumerate(graph.dag):
-        place = _Place(f"{at}.dag[{index}]", node, children.get(node.name, ()), context)
-        yield from _dependencies(place, children)
-        yield from _implementations(place, containers)
-        yield from _route(place, graph)
+        place = _Place(f"{at}.dag[{index}]", node, dict.fromkeys(children[node.name]), context, known)
+        yield from _dependencies(place)
+        yield from _implementations(place)
+        yield from _route(place)
         yield from _merge(place)
         if graph.timeout_ms is not None and (node.timeout_ms or 0) > graph.timeout_ms:
             yield Warn(f"{place.at}.timeoutMs", f"longer than the graph's {graph.timeout_ms}, which decides")
     yield from _cycles(graph, at)
-    yield from _pods(graph, at, containers, context)
+    yield from _pods(graph, at, known.containers, context)
+
+
+class _Known:
+    """What there is in the graph to refer to, and how far that is certain: names that were not read are blank."""
+
+    def __init__(self, graph: MLGraphSpec, at: str, context: Context) -> None:
+        pods = graph.pods(at)
+        self.names = dict.fromkeys(node.name for node in graph.dag)
+        self.containers = dict.fromkeys(container.name for pod in pods for container in pod.spec.containers)
+        filled = all(pod.spec.containers for pod in pods) and all(self.containers)
+        self.all_containers = filled and context.read(at, "custom", "inline")
+        places = {f"{at}.dag[{index}]": node for index, node in enumerate(graph.dag)}
+        self._loose = {
+            node.name for place, node in places.items() if not (node.name and context.whole(f"{place}.dependencies"))
+        }
+        self.all_merges = all(
+            context.read(place, "merge") and context.read(f"{place}.merge", "ensemble") for place in places
+        )
+        self.joining: dict[frozenset[str], list[Ensemble]] = {}
+        """Ensembles without weights, by what they join."""
+        for node in graph.dag:
+            if node.merge and node.merge.joins and not node.merge.joins.weights:
+                self.joining.setdefault(frozenset(node.dependencies), []).append(node.merge.joins)
+
+    @property
+    def all_children(self) -> bool:
+        return not self._loose
+
+    def may_be_child(self, name: str) -> bool:
+        """Of any node: its dependencies, or the name of some node, could not be read."""
+        return name in self._loose or ("" in self._loose and name not in self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +75,20 @@ class _Place:
 
     at: str
     node: GraphNode
-    children: Sequence[str]
+    children: Collection[str]
     context: Context
+    known: _Known
+
+    def lacks(self, child: str) -> bool:
+        return child not in self.children and not self.known.may_be_child(child)
 
 
-def _dependencies(place: _Place, names: Collection[str]) -> Iterator[Finding]:
-    name, at = place.node.name, f"{place.at}.dependencies"
+def _dependencies(place: _Place) -> Iterator[Finding]:
+    name, names, at = place.node.name, place.known.names, f"{place.at}.dependencies"
     for index, dependency in enumerate(place.node.dependencies):
         if dependency == name:
             yield Fault(f"{at}[{index}]", f"node '{name}' depends on itself")
-        elif dependency not in names:
+        elif dependency not in names and "" not in names:
             others = tuple(other for other in names if other != name)
             yield Fault(f"{at}[{index}]", f"no node '{dependency}'; {suggestion(dependency, others, 'nodes')}")
     yield from repeated(((f"{at}[{index}]", on) for index, on in enumerate(place.node.dependencies)), "dependency")
@@ -77,11 +99,11 @@ def _cycles(graph: MLGraphSpec, at: str) -> Iterator[Finding]:
         yield Fault(f"{at}.dag", f"nodes depend on each other in a cycle: {' -> '.join((*cycle, cycle[0]))}")
 
 
-def _implementations(place: _Place, containers: Sequence[str]) -> Iterator[Finding]:
-    node = place.node
+def _implementations(place: _Place) -> Iterator[Finding]:
+    node, containers = place.node, place.known.containers
     for field, implementation in node.calls():
         name = implementation.container
-        if name is not None and name not in containers:
+        if name is not None and name not in containers and place.known.all_containers:
             there = suggestion(name, containers, "containers") if containers else "there is none"
             where = f"{place.at}.{field}.{implementation.container_field}"
             yield Fault(where, f"no container '{name}' in spec.custom; {there}")
@@ -91,7 +113,7 @@ def _implementations(place: _Place, containers: Sequence[str]) -> Iterator[Findi
             yield from unrunnable_images(implementation.inline.podspec, where, place.context, so)
     if any((node.implementation, node.route, node.merge, node.container(containers))) or not node.name:
         return
-    if place.context.whole(place.at):
+    if place.known.all_containers and place.context.read(place.at, "implementation", "route", "merge"):
         meant = close_to(node.name, containers)
         hint = f"did you mean '{meant}'?" if meant else "give it an implementation, a route or a merge"
         yield Fault(
@@ -99,18 +121,18 @@ def _implementations(place: _Place, containers: Sequence[str]) -> Iterator[Findi
         )
 
 
-def _route(place: _Place, graph: MLGraphSpec) -> Iterator[Finding]:
+def _route(place: _Place) -> Iterator[Finding]:
     route, at = place.node.route, f"{place.at}.route"
     if route is None or route.empty:
         return
-    if not place.children:
+    if not place.children and place.known.all_children:
         yield Warn(at, f"no node depends on '{place.node.name}', so there is nothing to route to")
     if route.split is not None:
         yield from _split(place, route.split, f"{at}.split")
     if route.cascade is not None:
         yield from _cascade(place, route.cascade, f"{at}.cascade")
     if route.mab is not None and route.mab.exp4 is not None:
-        yield from _exp4(place, graph, route.mab.exp4, f"{at}.mab.exp4")
+        yield from _exp4(place, route.mab.exp4, f"{at}.mab.exp4")
 
 
 def _no_child(place: _Place, name: str) -> str:
@@ -119,19 +141,19 @@ def _no_child(place: _Place, name: str) -> str:
 
 def _split(place: _Place, split: Split, at: str) -> Iterator[Finding]:
     for child in split.traffic or {}:
-        if child not in place.children:
+        if place.lacks(child):
             yield Fault(f"{at}.traffic.{child}", _no_child(place, child))
     for index, child in enumerate(split.shadow):
-        if child not in place.children:
+        if place.lacks(child):
             yield Fault(f"{at}.shadow[{index}]", _no_child(place, child))
-    if place.children and set(place.children) <= set(split.shadow):
+    if place.children and set(place.children) <= set(split.shadow) and place.known.all_children:
         yield Fault(f"{at}.shadow", f"every child of node '{place.node.name}' is a shadow, so none answers")
 
 
 def _cascade(place: _Place, cascade: Cascade, at: str) -> Iterator[Finding]:
     sides = {"edge": cascade.edge, "cloud": cascade.cloud}
     for side, child in sides.items():
-        if child and child not in place.children:
+        if child and place.lacks(child):
             yield Fault(f"{at}.{side}", _no_child(place, child))
     if not set(sides.values()) <= set(place.children) or cascade.edge == cascade.cloud:
         return
@@ -140,13 +162,10 @@ def _cascade(place: _Place, cascade: Cascade, at: str) -> Iterator[Finding]:
             yield Warn(at, f"child '{child}' is neither edge nor cloud, so it is never taken")
 
 
-def _exp4(place: _Place, graph: MLGraphSpec, exp4: Exp4, at: str) -> Iterator[Finding]:
-    joining = [
-        node.merge.joins
-        for node in graph.dag
-        if node.merge and node.merge.joins and not node.merge.joins.weights
-        and set(node.dependencies) == set(place.children)
-    ]  # fmt: skip
+def _exp4(place: _Place, exp4: Exp4, at: str) -> Iterator[Finding]:
+    if not (place.known.all_children and place.known.all_merges):
+        return
+    joining = place.known.joining.get(frozenset(place.children), [])
     if place.children and len(joining) != 1:
         arms = ", ".join(place.children)
         yield Fault(at, f"one node must merge by an ensemble without weights, and depend on exactly {arms}")
@@ -158,9 +177,10 @@ def _merge(place: _Place) -> Iterator[Finding]:
     merge, at = place.node.merge, f"{place.at}.merge"
     if merge is None or (merge.ensemble is None and merge.implementation is None):
         return
-    if not place.node.dependencies:
+    if not place.node.dependencies and place.context.read(place.at, "dependencies"):
         yield Warn(at, f"node '{place.node.name}' has no dependencies, so there is nothing to merge")
-    if merge.ensemble is not None and merge.ensemble.weights:
+    read = place.context.whole(f"{place.at}.dependencies")
+    if merge.ensemble is not None and merge.ensemble.weights and read:
         yield from _weights(place, merge.ensemble, f"{at}.ensemble.weights")
 
 
@@ -173,11 +193,11 @@ def _weights(place: _Place, ensemble: Ensemble, at: str) -> Iterator[Finding]:
             hint = suggestion(key, dependencies, "dependencies")
             yield Fault(f"{at}.{key}", f"no dependency '{key}' of node '{name}'; {hint}")
     for dependency in dependencies:
-        if dependency not in weights and dependency not in misspelt and place.context.whole(at):
+        if dependency not in weights and dependency not in misspelt:
             yield Fault(at, f"dependency '{dependency}' is left out; give it a weight, if only 0")
 
 
-def _pods(graph: MLGraphSpec, at: str, containers: Sequence[str], context: Context) -> Iterator[Finding]:
+def _pods(graph: MLGraphSpec, at: str, containers: Collection[str], context: Context) -> Iterator[Finding]:
     users = _users(graph, containers)
     places = [
         (f"{pod.at}.containers[{index}]", container)
@@ -190,7 +210,7 @@ def _pods(graph: MLGraphSpec, at: str, containers: Sequence[str], context: Conte
             yield image_warning(f"{place}.image", _not_ready(users.get(container.name, ())))
 
 
-def _users(graph: MLGraphSpec, containers: Sequence[str]) -> Mapping[str, Sequence[str]]:
+def _users(graph: MLGraphSpec, containers: Collection[str]) -> Mapping[str, Sequence[str]]:
     """Container by container, the nodes that cannot run without it."""
     users: dict[str, list[str]] = {}
     for node in graph.dag:

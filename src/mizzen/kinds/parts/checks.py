@@ -25,7 +25,7 @@ class Signature(Part):
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from tensors.repeated(self.inputs, f"{at}.inputs")
         yield from tensors.repeated(self.outputs, f"{at}.outputs")
-        if not self.inputs and not self.outputs and context.whole(at):
+        if not self.inputs and not self.outputs and context.read(at, "inputs", "outputs"):
             yield Fault(at, "needs inputs or outputs")
 
 
@@ -86,9 +86,8 @@ class Hook(Part):
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if not self.on:
             yield Fault(f"{at}.on", "must have at least 1")
-        for index, event in enumerate(self.on):
-            if event in self.on[:index]:
-                yield Fault(f"{at}.on[{index}]", f"'{event}' is given twice")
+        for index, event in choices.again(self.on):
+            yield Fault(f"{at}.on[{index}]", f"'{event}' is given twice")
         yield from choices.exactly_one(self, ("command", "webhook"), at, context)
         if self.command is not None and not any(self.command[:1]):
             yield Fault(f"{at}.command", "must not be empty")

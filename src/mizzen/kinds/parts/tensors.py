@@ -42,9 +42,10 @@ class Tensor(Part):
         for index, size in enumerate(self.shape):
             if size < 0:
                 yield Fault(f"{at}.shape[{index}]", f"must be at least 0, not {size}")
-        if min(self.shape, default=0) >= 0 and (there := _count(self.data)) != prod(self.shape):
+        shaped = context.whole(f"{at}.shape") and min(self.shape, default=0) >= 0
+        if shaped and (there := _count(self.data)) != prod(self.shape):
             yield Fault(f"{at}.data", f"has {there} elements; shape needs {prod(self.shape)}")
-        if (strange := next(_not_of(self.datatype, self.data), None)) is not None:
+        if context.read(at, "datatype") and (strange := next(_not_of(self.datatype, self.data), None)) is not None:
             yield Fault(f"{at}.data", f"{strange} is no {self.datatype}")
 
 

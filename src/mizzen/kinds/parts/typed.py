@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -9,6 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import Field, ValidationError
 
 from mizzen.errors import Fault
+from mizzen.kinds import partial
 from mizzen.kinds.findings import Context, Finding, examine, suggestion
 from mizzen.kinds.meta import Part, Present
 
@@ -56,6 +58,12 @@ class Typed(Part):
             return known.properties.model_validate(self.properties)
         except ValidationError:
             return None
+
+    @property
+    def readable_properties(self) -> Part | None:
+        """As `typed`, without what has faults, and with blanks where it had to be. For checks, which see the rest."""
+        known = find(self.types, self.type)
+        return partial.read(known.properties, json.dumps(self.properties)) if known else None
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         known = find(self.types, self.type)

@@ -11,6 +11,8 @@ from mizzen.kinds.meta import NAME, VERSION
 
 RESERVED_VERSIONS = frozenset({"auto", "latest", "current"})
 MOST_DIGITS = 18
+MOST_GIVEN_DIGITS = 15
+"""Of a number that a caller names: whoever counts on from it never comes to the end of the numbers."""
 
 _NUMBER = re.compile(r"v?([0-9]+)")
 
@@ -25,6 +27,17 @@ def normal_version(version: str | int) -> str:
         raise ValueError(f"'{text}' is reserved and cannot name a version")
     if not VERSION.fullmatch(text):
         raise ValueError(f"{text[:100]!r} is no version: a number, or lower-case letters, digits, '-' and '.'")
+    return text
+
+
+def given_version(version: str | int) -> str:
+    """As `normal_version`, for a new version that a caller names. Raises ValueError."""
+    text = normal_version(version)
+    if text.isdecimal() and len(text) > MOST_GIVEN_DIGITS:
+        raise ValueError(
+            f"a number that is given has at most {MOST_GIVEN_DIGITS} digits, so that the next ones can be counted from "
+            "it; leave it out for the next number, or use a name"
+        )
     return text
 
 

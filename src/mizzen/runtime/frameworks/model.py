@@ -68,7 +68,10 @@ def pickled(folder: Path, entrypoint: str, *, trusted: bool) -> Path:
 def demand_trust(what: str, *, trusted: bool) -> None:
     """LoadError for code that nobody who may vouch for it has brought: it would run as the plane's own user."""
     if not trusted:
-        raise LoadError(f"{what}, and is not marked as trusted; somebody who may administer the model must add it")
+        raise LoadError(
+            f"{what}, and is not marked as trusted; somebody who may administer the model must vouch for it: "
+            "mizzen version trust MODEL VERSION"
+        )
 
 
 @contextmanager

@@ -13,7 +13,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -91,16 +93,26 @@ def _imported(entrypoint: str, folder: Path) -> Any:
     if not colon or not module_name or not path:
         raise LoadError(f"entrypoint '{entrypoint}' must be 'module:object' or a file ending in {', '.join(PICKLES)}")
     top = module_name.partition(".")[0]
-    if not ((folder / f"{top}.py").is_file() or (folder / top).is_dir()):
-        # Else `subprocess:check_output` would be a model, and whoever may ask it could run anything.
-        raise LoadError(f"module '{top}' is not among the files of this version")
+    if not all(part.isidentifier() for part in module_name.split(".")) or _found_in(folder, top) is None:
+        raise LoadError(f"entrypoint '{entrypoint}': module '{module_name}' is not among the files of this version")
     if top in sys.modules:
         raise LoadError(f"module '{top}' of this version has the name of one that is in use already: rename it")
     module = importlib.import_module(module_name)
+    if not _lies_in(folder, module):
+        raise LoadError(f"'{module_name}' means a module from elsewhere, which hides that of this version: rename it")
     try:
         return reduce(getattr, path.split("."), module)
     except AttributeError as error:
         raise LoadError(f"entrypoint '{entrypoint}': {error}") from error
+
+
+def _found_in(folder: Path, module: str) -> ModuleSpec | None:
+    return PathFinder.find_spec(module, [str(folder)])
+
+
+def _lies_in(folder: Path, module: ModuleType) -> bool:
+    """Is this what the version brought? An installed package wins over a folder of its name without __init__.py."""
+    return module.__file__ is not None and Path(module.__file__).resolve().is_relative_to(folder.resolve())
 
 
 def _declared(target: Any, attribute: str, entrypoint: str) -> tuple[TensorSpec, ...]:

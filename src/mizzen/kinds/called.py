@@ -1,0 +1,137 @@
+"""How kinds are called and shown: all of them, without what they hold.
+
+Short commands need no more than this, and building all specs would take most of their time: nothing of that is
+imported here. `catalog` adds the rest.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from mizzen.errors import NotFound
+
+CLOSE = 0.75
+"""The ratio of difflib from which one word may have been meant for another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    title: str
+    path: str
+    """Dots into the wire form, or `condition:<Type>` for the word a condition shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    name: str
+    plural: str
+    short: str
+    columns: tuple[Column, ...]
+    about: str = ""
+    """What it is, in one sentence."""
+    other_names: tuple[str, ...] = ()
+    """Names of the kind in files that are read as this one."""
+    internal: bool = False
+    """Written by controllers only; people may read it."""
+    virtual: bool = False
+    """The store makes these from its history; nobody writes them, and they have no controller."""
+
+    @property
+    def singular(self) -> str:
+        return self.name.lower()
+
+
+ALL: tuple[Called, ...] = (
+    Called(
+        "Model", "models", "mz",
+        (Column("CURRENT", "status.current.version"), Column("HIGHEST", "status.highestVersion"),
+         Column("BY", "status.current.actor")),
+        about="A named group of versions, one of which is current.",
+    ),
+    Called(
+        "ModelVersion", "modelversions", "mv",
+        (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"), Column("FRAMEWORK", "spec.framework"),
+         Column("SERVABLE", "condition:Servable")),
+        about="One immutable version of a model: its code, its files with their digests, and who made it.",
+    ),
+    Called(
+        "TrainingJob", "trainingjobs", "tj",
+        (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"),
+         Column("ACCEPTED", "condition:Accepted")),
+        about="One job set, all its replicas, that trains a version of a model.",
+        other_names=("TrainingModel",),
+    ),
+    Called(
+        "InferenceModel", "inferencemodels", "im",
+        (Column("MODEL", "spec.modelName"), Column("VERSION", "status.servingVersion"),
+         Column("READY", "condition:Ready"), Column("REPLICAS", "status.readyReplicas"), Column("URL", "status.url")),
+        about="One serving service: a version of a model, a place, and a number of replicas.",
+    ),
+    Called(
+        "MLGraph", "mlgraphs", "mlg",
+        (Column("ACCEPTED", "condition:Accepted"), Column("READY", "condition:Ready"), Column("URL", "status.url")),
+        about="A directed acyclic graph of callable nodes with routes and merges, called as a model is.",
+    ),
+    Called(
+        "Rollout", "rollouts", "ro",
+        (Column("TARGET", "spec.target.name"), Column("ACCEPTED", "condition:Accepted")),
+        about="A staged change of what serves a name.",
+    ),
+    Called(
+        "Monitor", "monitors", "mon",
+        (Column("MODEL", "spec.modelName"), Column("TOOL", "spec.tool"), Column("ACCEPTED", "condition:Accepted")),
+        about="One monitoring tool over a model.",
+    ),
+    Called(
+        "Application", "applications", "app",
+        (Column("PHASE", "status.phase"), Column("ACCEPTED", "condition:Accepted")),
+        about="Components, traits, policies and a workflow that brings them up.",
+    ),
+    Called(
+        "Initializer", "initializers", "init",
+        (Column("PHASE", "status.phase"), Column("ACCEPTED", "condition:Accepted")),
+        about="Components and steps that prepare infrastructure.",
+    ),
+    Called(
+        "Node", "nodes", "mznode",
+        (Column("LAYER", "spec.layer"), Column("ADDRESS", "spec.address"), Column("ACCEPTED", "condition:Accepted")),
+        about="A machine of the plane, in the cloud or at the edge.",
+    ),
+    Called(
+        "RoleBinding", "rolebindings", "mzrb",
+        (Column("SUBJECTS", "spec.subjects"), Column("VERBS", "spec.verbs"), Column("MODEL", "spec.target.model"),
+         Column("ALIAS", "spec.target.alias"), Column("ACCEPTED", "condition:Accepted")),
+        about="Who may read, predict with, write or administer what.",
+    ),
+    Called(
+        "Revision", "revisions", "rev",
+        (Column("KIND", "spec.kind"), Column("OBJECT", "spec.name"), Column("NUMBER", "spec.number"),
+         Column("ACTION", "spec.action"), Column("ACTOR", "spec.actor")),
+        about="One entry of history: a change of a spec, or a decision, with who took it and when.",
+        internal=True, virtual=True,
+    ),
+    Called(
+        "Workload", "workloads", "wl",
+        (Column("PURPOSE", "spec.purpose"), Column("AVAILABLE", "condition:Available")),
+        about="Run this command, here, so many times.",
+        internal=True,
+    ),
+)  # fmt: skip
+
+BY_NAME: dict[str, Called] = {kind.name: kind for kind in ALL}
+
+
+def find(word: str) -> Called:
+    """A kind by any of its names, in any case: Model, model, models, mz. NotFound, with what was probably meant."""
+    names = {
+        name.lower(): kind
+        for kind in ALL
+        for name in (kind.singular, kind.plural, kind.short, f"{kind.plural}.mizzen.dev", *kind.other_names)
+    }
+    kind = names.get(word.lower())
+    if kind is not None:
+        return kind
+    close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=CLOSE)
+    hint = f"did you mean '{close[0]}'?" if close else f"kinds are {', '.join(kind.singular for kind in ALL)}"
+    raise NotFound(f"no kind '{word}'", hint=hint)

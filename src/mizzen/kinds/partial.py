@@ -1,0 +1,88 @@
+"""Reading what can be read. A field that cannot be is as if it were absent, and blank where it must be there. Pure.
+
+So the checks of a Part see all of it that is without faults. What they say of blanks is not reported: see `examine`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import ValidationError
+from pydantic_core import CoreConfig, CoreSchema, SchemaValidator, core_schema
+
+if TYPE_CHECKING:
+    from mizzen.kinds.meta import Part
+
+_CONFIG = CoreConfig(extra_fields_behavior="ignore", validate_by_name=True, validate_by_alias=True)
+_BLANKS: Mapping[str, Any] = {"str": "", "literal": "", "int": 0, "float": 0.0, "bool": False, "tuple": ()}
+
+
+def read(model: type[Part], text: str) -> Part | None:
+    """The JSON text as `model`, as far as that goes; None when it is no object at all."""
+    try:
+        return cast("Part", _reader(model).validate_json(text, strict=True))
+    except ValidationError:
+        return None
+
+
+@functools.cache
+def _reader(model: type[Part]) -> SchemaValidator:
+    model.model_rebuild()  # unless that has been done
+    return SchemaValidator(_Forgiving().schema(model.__pydantic_core_schema__), _CONFIG)
+
+
+class _Forgiving:
+    """The schema of a Part, in which every field, and every item of a list or map, falls back to its default."""
+
+    def __init__(self) -> None:
+        self._definitions: dict[str, CoreSchema] = {}
+
+    def schema(self, schema: Any) -> Any:
+        changed: dict[str, Any] = {}
+        match schema["type"]:
+            case "model":
+                made = functools.partial(_made, schema["cls"])
+                inner = self.schema(schema["schema"])
+                return core_schema.no_info_after_validator_function(made, inner, ref=schema.get("ref"))
+            case "model-fields":
+                fields = schema["fields"].items()
+                changed["fields"] = {name: one | {"schema": self._excused(one["schema"])} for name, one in fields}
+            case "tuple":
+                changed["items_schema"] = [self._excused(one) for one in schema["items_schema"]]
+            case "list" if "items_schema" in schema:
+                changed["items_schema"] = self._excused(schema["items_schema"])
+            case "dict" if "values_schema" in schema:
+                changed["values_schema"] = self._excused(schema["values_schema"])
+            case "definitions":
+                self._definitions |= {one["ref"]: one for one in schema["definitions"]}
+                changed["definitions"] = [self.schema(one) for one in schema["definitions"]]
+        if "schema" in schema:
+            changed["schema"] = self.schema(schema["schema"])
+        return schema | changed
+
+    def _excused(self, schema: Any) -> CoreSchema:
+        if schema["type"] == "default":
+            return cast("CoreSchema", self.schema(schema) | {"on_error": "default"})
+        blank = functools.partial(self._blank, schema)
+        return core_schema.with_default_schema(self.schema(schema), default_factory=blank, on_error="default")
+
+    def _blank(self, schema: Any) -> Any:
+        match schema["type"]:
+            case "model":
+                return read(schema["cls"], "{}")
+            case "definition-ref":
+                return self._blank(self._definitions[schema["schema_ref"]])
+            case "list":
+                return []
+            case "dict":
+                return {}
+            case "nullable":
+                return None
+        return self._blank(schema["schema"]) if "schema" in schema else _BLANKS.get(schema["type"])
+
+
+def _made(model: type[Part], fields: tuple[dict[str, Any], Any, set[str]]) -> Part:
+    values, _, given = fields
+    return model.model_construct(given, **values)

@@ -1,0 +1,23 @@
+"""Times as people write them: 2026-01-31T12:00:00Z, 2026-01-31, or how long ago: 10m, 2h, 3d."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_AGO: Final = re.compile(r"(\d{1,9})\s*(s|m|h|d|w)")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def parse(text: str, now: datetime | None = None) -> datetime:
+    """In UTC; a time without a zone is taken for local time. ValueError says how to write one."""
+    ago = _AGO.fullmatch(text.strip())
+    try:
+        if ago:
+            return (now or datetime.now(UTC)) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        return datetime.fromisoformat(text.strip()).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            f"'{text}' is no time; write 2026-01-31T12:00:00Z, or 10m, 2h or 3d for so long ago"
+        ) from error

@@ -1,0 +1,30 @@
+"""Old entries of the audit go, as the settings say: else whoever is refused often enough fills the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import NoReturn
+
+from mizzen.errors import MizzenError
+from mizzen.stores.records import AuditPruning
+
+log = logging.getLogger(__name__)
+
+
+async def keep_pruning(
+    audit: AuditPruning, now: Callable[[], datetime], *, days: int, refusals: int, every: float = 60.0
+) -> NoReturn:
+    """Runs for ever, in the plane's task tree. What was allowed is kept for `days`, or for ever when that is 0; of what
+    was refused the newest `refusals` are kept. A pass that fails is told, and tried again with the next."""
+    while True:
+        try:
+            gone = await audit.prune(allowed_before=now() - timedelta(days=days) if days else None, refusals=refusals)
+        except MizzenError as error:
+            log.warning("cannot prune the audit: %s; trying again", error)
+        else:
+            if gone:
+                log.info("dropped the %d oldest entries of the audit", gone)
+        await asyncio.sleep(every)

@@ -1,0 +1,20 @@
+"""Refusals of a name, in the same words by every store: each says what to do next."""
+
+from __future__ import annotations
+
+from mizzen.errors import AlreadyExists, NotFound
+from mizzen.kinds import catalog
+from mizzen.kinds.meta import DEFAULT_NAMESPACE, Ref, Resource
+
+
+def missing(ref: Ref) -> NotFound:
+    kind = catalog.BY_NAME.get(ref.kind)
+    where = "" if ref.namespace == DEFAULT_NAMESPACE else f" -n {ref.namespace}"
+    hint = f"'mizzen get {kind.plural}{where}' lists what there is" if kind else ""
+    return NotFound(f"{ref} does not exist", hint=hint)
+
+
+def taken(there: Resource) -> AlreadyExists:
+    if there.deleting:
+        return AlreadyExists(f"{there.ref} still exists: it is being deleted", hint="wait until it is gone")
+    return AlreadyExists(f"{there.ref} already exists")
