@@ -1,0 +1,169 @@
+"""Who owns which field: `metadata.managedFields`, and apply as several people do it to one object.
+
+Whoever applies a document owns the fields in it. A field that another manager owns with another value is a conflict,
+unless it is taken by force; the same value is shared. What somebody applied before and now leaves out goes, unless
+another manager owns it too. All other writes make their writer the owner of what they change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from mizzen.patches import fields
+from mizzen.patches.fields import Fields, Path
+
+Operation = Literal["Apply", "Update"]
+
+NOT_OWNED: tuple[Path, ...] = (
+    ("apiVersion",), ("kind",), ("status",), *(("metadata", name) for name in (
+        "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+        "deletionGracePeriodSeconds", "generateName", "selfLink", "managedFields",
+    )),
+)  # fmt: skip
+"""What names an object, and what the server keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """One entry of managedFields."""
+
+    name: str
+    operation: Operation
+    time: str
+    owned: Fields
+
+    def is_(self, name: str, operation: Operation) -> bool:
+        return (self.name, self.operation) == (name, operation)
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A field that somebody applies with another value than its owner gave it."""
+
+    path: Path
+    owner: Manager
+
+
+class Clashes(Exception):
+    def __init__(self, clashes: tuple[Clash, ...]) -> None:
+        super().__init__(f"{len(clashes)} conflicts")
+        self.clashes = clashes
+
+
+def applied(
+    live: Mapping[str, Any], managers: Iterable[Manager], wanted: Mapping[str, Any], by: str, *, time: str, force: bool
+) -> tuple[dict[str, Any], tuple[Manager, ...]]:
+    """The object as it is after `by` applied `wanted`, and who owns what then. Raises Clashes.
+
+    An object that is not there yet is an empty `live` without managers.
+    """
+    managers = tuple(managers)
+    owned = fields.leaves(_ownable(wanted))
+    before = next((manager for manager in managers if manager.is_(by, "Apply")), None)
+    others = [manager for manager in managers if manager is not before]
+    clashes = tuple(_clashes(live, wanted, owned, others))
+    if clashes and not force:
+        raise Clashes(clashes)
+    if clashes:
+        taken = {(clash.owner, clash.path) for clash in clashes}
+        others = [
+            replace(other, owned=frozenset(path for path in other.owned if (other, path) not in taken))
+            for other in others
+        ]
+    result = _merged(live, _ownable(wanted))
+    if before is not None:
+        # Not what is within a field that is applied now, or holds one, or that somebody else relies on.
+        staying = fields.Overlaps((*owned, *(path for other in others for path in other.owned)))
+        result = fields.without(result, [path for path in before.owned if path not in staying])
+    unchanged = before is not None and before.owned == owned and fields.same(result, dict(live))
+    now = before if unchanged and before is not None else Manager(by, "Apply", time, owned)
+    return result, _tidy([*others, now], result)
+
+
+def updated(
+    old: Mapping[str, Any], managers: Iterable[Manager], new: Mapping[str, Any], by: str, *, time: str
+) -> tuple[Manager, ...]:
+    """Who owns what after `by` made `new` of `old` by any other write than apply."""
+    changed, gone = fields.differing(_ownable(old), _ownable(new))
+    lost = fields.Overlaps(changed | gone)
+    mine = Manager(by, "Update", time, frozenset())
+    others: list[Manager] = []
+    for manager in managers:
+        left = replace(manager, owned=frozenset(path for path in manager.owned if path not in lost))
+        if manager.is_(by, "Update"):
+            mine = replace(left, time=time if changed | gone else manager.time)
+        else:
+            others.append(left)
+    return _tidy([*others, replace(mine, owned=mine.owned | changed)], new)
+
+
+def to_wire(managers: Iterable[Manager], api_version: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "manager": manager.name, "operation": manager.operation, "apiVersion": api_version, "time": manager.time,
+            "fieldsType": "FieldsV1", "fieldsV1": fields.to_wire(manager.owned),
+        }
+        for manager in managers
+    ]  # fmt: skip
+
+
+def from_wire(entries: Any) -> tuple[Manager, ...]:
+    """Lenient: entries that say nothing we know are passed over."""
+    found = []
+    for entry in entries if isinstance(entries, list | tuple) else ():
+        if not isinstance(entry, Mapping) or entry.get("subresource"):
+            continue
+        name, operation, time = entry.get("manager"), entry.get("operation"), entry.get("time")
+        if isinstance(name, str) and operation in ("Apply", "Update"):
+            owned = fields.from_wire(entry.get("fieldsV1"))
+            found.append(Manager(name, operation, time if isinstance(time, str) else "", owned))
+    return tuple(found)
+
+
+def _clashes(
+    live: Mapping[str, Any], wanted: Mapping[str, Any], owned: Fields, others: Iterable[Manager]
+) -> Iterable[Clash]:
+    applied_now = fields.Overlaps(owned)
+    for other in others:
+        for path in sorted(other.owned):
+            if path in applied_now and not _agree(live, wanted, path, applied_now):
+                yield Clash(path, other)
+
+
+def _agree(live: Mapping[str, Any], wanted: Mapping[str, Any], theirs: Path, applied_now: fields.Overlaps) -> bool:
+    """Would what is applied leave this field as it is?"""
+    there = fields.value_at(live, theirs)
+    if there is fields.MISSING:
+        return True  # owned by name only; nothing is taken from anybody
+    mine = applied_now.holder(theirs)
+    if mine is None:
+        return isinstance(there, Mapping)  # members are applied: they join an object, and would replace anything else
+    before, after = fields.value_at(live, mine), fields.value_at(wanted, mine)
+    joins = isinstance(before, Mapping) and isinstance(after, Mapping) and not after
+    return joins or fields.same(before, after)
+
+
+def _merged(live: Any, wanted: Any) -> Any:
+    if not (isinstance(live, Mapping) and isinstance(wanted, Mapping)):
+        return wanted
+    if not wanted:
+        return dict(live)  # an object without members asks that there be one
+    return {**live, **{name: _merged(live.get(name), value) for name, value in wanted.items()}}
+
+
+def _ownable(document: Mapping[str, Any]) -> dict[str, Any]:
+    return fields.without(document, NOT_OWNED)
+
+
+def _tidy(managers: Iterable[Manager], document: Mapping[str, Any]) -> tuple[Manager, ...]:
+    """Without fields that are not there any more, and without managers who own nothing."""
+    held = (
+        replace(
+            manager,
+            owned=frozenset(path for path in manager.owned if fields.value_at(document, path) is not fields.MISSING),
+        )
+        for manager in managers
+    )
+    return tuple(manager for manager in held if manager.owned)
