@@ -87,6 +87,8 @@ class Meta:
     annotations: Mapping[str, str] = field(default_factory=dict)
     owners: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
+    managed: tuple[Mapping[str, Any], ...] = ()
+    """Who owns which field, as `managedFields` says it; `patches/managed.py` reads and writes it."""
 
     def wire(self) -> dict[str, Any]:
         data: dict[str, Any] = {"name": self.name, "namespace": self.namespace}
@@ -96,6 +98,7 @@ class Meta:
             "deletionTimestamp": self.deleted and format_time(self.deleted),
             "labels": dict(self.labels), "annotations": dict(self.annotations),
             "ownerReferences": [owner.wire() for owner in self.owners], "finalizers": list(self.finalizers),
+            "managedFields": list(self.managed),
         }  # fmt: skip
         return data | {key: value for key, value in optional.items() if value}
 
@@ -116,6 +119,7 @@ class Meta:
                 for owner in data.get("ownerReferences") or ()
             ),
             finalizers=tuple(data.get("finalizers") or ()),
+            managed=tuple(data.get("managedFields") or ()),
         )
 
 

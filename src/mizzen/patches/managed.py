@@ -3,6 +3,8 @@
 Whoever applies a document owns the fields in it. A field that another manager owns with another value is a conflict,
 unless it is taken by force; the same value is shared. What somebody applied before and now leaves out goes, unless
 another manager owns it too. All other writes make their writer the owner of what they change.
+
+Documents are what can be owned of an object: what names it, and what the server keeps, is left out by the caller.
 """
 
 from __future__ import annotations
@@ -15,14 +17,6 @@ from mizzen.patches import fields
 from mizzen.patches.fields import Fields, Path
 
 Operation = Literal["Apply", "Update"]
-
-NOT_OWNED: tuple[Path, ...] = (
-    ("apiVersion",), ("kind",), ("status",), *(("metadata", name) for name in (
-        "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
-        "deletionGracePeriodSeconds", "generateName", "selfLink", "managedFields",
-    )),
-)  # fmt: skip
-"""What names an object, and what the server keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,43 +54,41 @@ def applied(
     An object that is not there yet is an empty `live` without managers.
     """
     managers = tuple(managers)
-    owned = fields.leaves(_ownable(wanted))
+    owned = fields.leaves(wanted)
     before = next((manager for manager in managers if manager.is_(by, "Apply")), None)
     others = [manager for manager in managers if manager is not before]
     clashes = tuple(_clashes(live, wanted, owned, others))
     if clashes and not force:
         raise Clashes(clashes)
-    if clashes:
-        taken = {(clash.owner, clash.path) for clash in clashes}
-        others = [
-            replace(other, owned=frozenset(path for path in other.owned if (other, path) not in taken))
-            for other in others
-        ]
-    result = _merged(live, _ownable(wanted))
+    taken = {(clash.owner.name, clash.owner.operation, clash.path) for clash in clashes}
+    left = [
+        replace(one, owned=frozenset(path for path in one.owned if (one.name, one.operation, path) not in taken))
+        for one in others
+    ]
+    result = _merged(live, wanted)
     if before is not None:
         # Not what is within a field that is applied now, or holds one, or that somebody else relies on.
-        staying = fields.Overlaps((*owned, *(path for other in others for path in other.owned)))
+        staying = fields.Overlaps((*owned, *(path for other in left for path in other.owned)))
         result = fields.without(result, [path for path in before.owned if path not in staying])
-    unchanged = before is not None and before.owned == owned and fields.same(result, dict(live))
-    now = before if unchanged and before is not None else Manager(by, "Apply", time, owned)
-    return result, _tidy([*others, now], result)
+    mine = Manager(by, "Apply", time, owned)
+    if before is not None and before.owned == owned and fields.same(result, dict(live)):
+        mine = before  # saying the same again changes nothing, not even the time
+    return result, _tidy(_in_place(managers, [*left, mine]), result)
 
 
 def updated(
     old: Mapping[str, Any], managers: Iterable[Manager], new: Mapping[str, Any], by: str, *, time: str
 ) -> tuple[Manager, ...]:
     """Who owns what after `by` made `new` of `old` by any other write than apply."""
-    changed, gone = fields.differing(_ownable(old), _ownable(new))
+    changed, gone = fields.differing(old, new)
     lost = fields.Overlaps(changed | gone)
-    mine = Manager(by, "Update", time, frozenset())
-    others: list[Manager] = []
-    for manager in managers:
-        left = replace(manager, owned=frozenset(path for path in manager.owned if path not in lost))
-        if manager.is_(by, "Update"):
-            mine = replace(left, time=time if changed | gone else manager.time)
-        else:
-            others.append(left)
-    return _tidy([*others, replace(mine, owned=mine.owned | changed)], new)
+    managers = tuple(managers)
+    left = [replace(one, owned=frozenset(path for path in one.owned if path not in lost)) for one in managers]
+    if changed or gone:
+        held = next((one.owned for one in left if one.is_(by, "Update")), frozenset[Path]())
+        left = [one for one in left if not one.is_(by, "Update")]
+        left.append(Manager(by, "Update", time, held | changed))
+    return _tidy(_in_place(managers, left), new)
 
 
 def to_wire(managers: Iterable[Manager], api_version: str) -> list[dict[str, Any]]:
@@ -153,8 +145,10 @@ def _merged(live: Any, wanted: Any) -> Any:
     return {**live, **{name: _merged(live.get(name), value) for name, value in wanted.items()}}
 
 
-def _ownable(document: Mapping[str, Any]) -> dict[str, Any]:
-    return fields.without(document, NOT_OWNED)
+def _in_place(before: Iterable[Manager], now: Iterable[Manager]) -> list[Manager]:
+    """In the order there was, new ones last: another order would be a change."""
+    places = {(one.name, one.operation): place for place, one in enumerate(before)}
+    return sorted(now, key=lambda one: places.get((one.name, one.operation), len(places)))
 
 
 def _tidy(managers: Iterable[Manager], document: Mapping[str, Any]) -> tuple[Manager, ...]:

@@ -64,6 +64,7 @@ class Ledger:
             annotations=new.meta.annotations,
             owners=new.meta.owners,
             finalizers=new.meta.finalizers,
+            managed=new.meta.managed,
         )
         released = old.deleting and not meta.finalizers
         event = self._write("DELETED" if released else "MODIFIED", old, replace(old, meta=meta, spec=new.spec))
@@ -165,4 +166,4 @@ def _check_kind(kind: str) -> None:
 def _writable(meta: Meta) -> dict[str, Any]:
     """The part of metadata that callers may change."""
     wire = meta.wire()
-    return {key: wire.get(key) for key in ("labels", "annotations", "ownerReferences", "finalizers")}
+    return {key: wire.get(key) for key in ("labels", "annotations", "ownerReferences", "finalizers", "managedFields")}
