@@ -6,7 +6,7 @@ Kubernetes treats a CRD that says nothing else. An object without members is a f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 Path = tuple[str, ...]
@@ -71,10 +71,11 @@ class Overlaps:
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._paths = frozenset(paths)
-        self._above = frozenset(path[:length] for path in self._paths for length in range(1, len(path)))
+        self.above = frozenset(path[:length] for path in self._paths for length in range(1, len(path)))
+        """Paths that hold one of them, and are none."""
 
     def __contains__(self, path: Path) -> bool:
-        return path in self._above or self.holder(path) is not None
+        return path in self.above or self.holder(path) is not None
 
     def holder(self, path: Path) -> Path | None:
         """The one of them that is the path, or that it is within."""
@@ -82,19 +83,23 @@ class Overlaps:
         return next((start for start in starts if start in self._paths), None)
 
 
-def without(document: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
-    """The document without these fields, and without objects that had no other members."""
+def without(document: Mapping[str, Any], paths: Iterable[Path], keep: Container[Path] = ()) -> dict[str, Any]:
+    """The document without these fields, and without objects that had no other members, unless they are to be kept."""
+    return _without(document, paths, keep, ())
+
+
+def _without(document: Mapping[str, Any], paths: Iterable[Path], keep: Container[Path], at: Path) -> dict[str, Any]:
     result = dict(document)
     by_name: dict[str, list[Path]] = {}
     for path in paths:
         by_name.setdefault(path[0], []).append(path[1:])
     for name, rests in by_name.items():
-        inner = result.get(name)
+        inner, here = result.get(name), (*at, name)
         if () in rests:
             result.pop(name, None)
         elif isinstance(inner, Mapping) and inner:
-            result[name] = without(inner, rests)
-            if not result[name]:
+            result[name] = _without(inner, rests, keep, here)
+            if not result[name] and here not in keep:
                 del result[name]
     return result
 

@@ -67,9 +67,10 @@ def applied(
     ]
     result = _merged(live, wanted)
     if before is not None:
-        # Not what is within a field that is applied now, or holds one, or that somebody else relies on.
-        staying = fields.Overlaps((*owned, *(path for other in left for path in other.owned)))
-        result = fields.without(result, [path for path in before.owned if path not in staying])
+        staying = owned.union(*(other.owned for other in left))
+        holding = fields.Overlaps(staying).above
+        gone = [path for path in before.owned if path not in staying and path not in holding]
+        result = fields.without(result, gone, keep=staying)
     mine = Manager(by, "Apply", time, owned)
     if before is not None and before.owned == owned and fields.same(result, dict(live)):
         mine = before  # saying the same again changes nothing, not even the time

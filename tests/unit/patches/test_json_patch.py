@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import jsonpatch
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mizzen.errors import BadRequest, Invalid
+from mizzen.patches.json_patch import MOST_OPERATIONS, patched
+from tests.unit.patches.documents import OBJECTS, VALUES
+
+POINTERS = st.lists(st.sampled_from(["a", "b", "c", "a~1b", "m~0n", "0", "1", "-", "01"]), max_size=3).map(
+    lambda steps: "".join(f"/{step}" for step in steps)
+)
+
+
+@st.composite
+def operations(draw: st.DrawFn) -> dict[str, Any]:
+    name = draw(st.sampled_from(["add", "remove", "replace", "move", "copy", "test"]))
+    operation: dict[str, Any] = {"op": name, "path": draw(POINTERS)}
+    if name in ("add", "replace", "test"):
+        operation["value"] = draw(VALUES)
+    if name in ("move", "copy"):
+        operation["from"] = draw(POINTERS)
+    return operation
+
+
+def outcome(apply: Any, document: Any, patch: Any, refusals: tuple[type[Exception], ...]) -> Any:
+    try:
+        return ("made", apply(copy.deepcopy(document), patch))
+    except refusals:
+        return ("refused", None)
+
+
+def by_library(document: Any, patch: Any) -> Any:
+    return jsonpatch.apply_patch(document, patch)
+
+
+def exact(value: Any) -> Any:
+    """Python takes true for 1; JSON does not."""
+    if isinstance(value, dict):
+        return {name: exact(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [exact(inner) for inner in value]
+    return (type(value).__name__, value)
+
+
+def known_difference(document: Any, patch: list[dict[str, Any]]) -> bool:
+    """Where the library does not keep to the RFC: it takes true for 1 in `test`, a `-` where nothing is, removes the
+    whole document differently, and lets texts be indexed."""
+    return any(
+        operation["op"] == "test"
+        or operation["path"] == ""
+        or operation.get("from") == ""
+        or "-" in (operation["path"] + operation.get("from", "")).split("/")
+        for operation in patch
+    )
+
+
+@settings(max_examples=400)
+@given(OBJECTS, st.lists(operations(), min_size=1, max_size=4))
+def test_agrees_with_an_independent_implementation(document: Any, patch: list[dict[str, Any]]) -> None:
+    ours = outcome(patched, document, patch, (Invalid, BadRequest))
+    if known_difference(document, patch):
+        return
+    theirs = outcome(
+        by_library, document, patch, (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError)
+    )
+    assert exact(ours) == exact(theirs)
+
+
+@given(OBJECTS, st.lists(operations(), max_size=4))
+def test_all_or_nothing(document: Any, patch: list[dict[str, Any]]) -> None:
+    before = copy.deepcopy((document, patch))
+    outcome(patched, document, patch, (Invalid, BadRequest))
+    assert exact((document, patch)) == exact(before)
+
+
+@pytest.mark.parametrize(
+    ("document", "patch", "result"),
+    [
+        ({"a": [1, 3]}, [{"op": "add", "path": "/a/1", "value": 2}], {"a": [1, 2, 3]}),
+        ({"a": [1]}, [{"op": "add", "path": "/a/-", "value": 2}], {"a": [1, 2]}),
+        ({"a": 1}, [{"op": "replace", "path": "", "value": [2]}], [2]),
+        ({"a": 1}, [{"op": "test", "path": "/a", "value": 1.0}], {"a": 1}),
+        ({"a": 1}, [{"op": "move", "from": "/a", "path": "/a"}], {"a": 1}),
+        ({"a": {"b": 1}}, [{"op": "copy", "from": "/a", "path": "/c"}], {"a": {"b": 1}, "c": {"b": 1}}),
+        ({"a": None}, [{"op": "test", "path": "/a", "value": None}], {"a": None}),
+    ],
+)
+def test_what_the_rfc_says(document: Any, patch: Any, result: Any) -> None:
+    assert exact(patched(document, patch)) == exact(result)
+
+
+@pytest.mark.parametrize(
+    ("patch", "message"),
+    [
+        ([{"op": "test", "path": "/a", "value": True}], "/a is not true"),
+        ([{"op": "remove", "path": "/x/y"}], "there is no /x"),
+        ([{"op": "add", "path": "/l/5", "value": 1}], "a list of 2 has no place 5"),
+        ([{"op": "remove", "path": "/l/-"}], "'-' is no place"),
+        ([{"op": "replace", "path": "/l/01", "value": 1}], "'01' is no place"),
+        ([{"op": "move", "from": "/o", "path": "/o/p"}], "cannot be moved into itself"),
+        ([{"op": "add", "path": "/a/b", "value": 1}], "/a is neither an object nor a list"),
+    ],
+)
+def test_what_does_not_fit_is_told(patch: Any, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
+        patched({"a": 1, "l": [1, 2], "o": {}}, patch)
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {}, None, [1], [{"op": "set", "path": "/a"}], [{"op": "add", "path": "/a"}], [{"op": "add", "value": 1}],
+        [{"op": "add", "path": "a", "value": 1}], [{"op": "add", "path": "/~2", "value": 1}], [{"op": "move", "path": "/a"}],
+        [{"op": ["add"], "path": "/a"}], [{"op": "test", "path": "/a", "value": 1}] * (MOST_OPERATIONS + 1),
+    ],
+)  # fmt: skip
+def test_what_is_no_patch(patch: Any) -> None:
+    with pytest.raises(BadRequest):
+        patched({"a": 1}, patch)
