@@ -5,7 +5,7 @@ Each class has a `reason`, the word that travels on the wire, so that a client r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 
@@ -15,6 +15,8 @@ class Fault:
 
     path: str
     message: str
+    reason: str = field(default="", compare=False)
+    """A word for programs, where one of Kubernetes' clients looks for it."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message

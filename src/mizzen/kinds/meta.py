@@ -27,7 +27,8 @@ from pydantic_core import CoreSchema, core_schema
 from mizzen.errors import Fault, Invalid
 from mizzen.kinds.findings import Context, Finding, faults_of
 
-API_VERSION = "mizzen.dev/v1alpha1"
+API_GROUP = "mizzen.dev"
+API_VERSION = f"{API_GROUP}/v1alpha1"
 DEFAULT_NAMESPACE = "default"
 
 CHILDREN_FINALIZER = "mizzen.dev/children"

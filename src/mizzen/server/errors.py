@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mizzen import errors
 from mizzen.errors import Fault, MizzenError
+from mizzen.kinds.meta import API_GROUP
 
 logger = logging.getLogger(__name__)
 
@@ -56,9 +57,11 @@ def error_response(error: MizzenError) -> Response:
     return JSONResponse(status_body(error), http_status(error), headers=HEADERS.get(type(error)))
 
 
-async def answer_mizzen_error(_request: Request, error: Exception) -> Response:
+async def answer_mizzen_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, MizzenError)
-    return error_response(error)
+    body = status_body(error)
+    body["details"] = {**_about(request), **body["details"]}
+    return JSONResponse(body, http_status(error), headers=HEADERS.get(type(error)))
 
 
 async def answer_http_exception(request: Request, error: Exception) -> Response:
@@ -109,11 +112,22 @@ class ErrorBoundary:
 
 
 def _body(code: int, reason: str, message: str, *, hint: str = "", faults: tuple[Fault, ...] = ()) -> dict[str, Any]:
-    causes = [{"field": fault.path, "message": fault.message} for fault in faults]
+    causes = [
+        {"field": fault.path, "message": fault.message, **({"reason": fault.reason} if fault.reason else {})}
+        for fault in faults
+    ]
     return {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason,
         "message": message, "code": code, "details": {"causes": causes, "hint": hint},
     }  # fmt: skip
+
+
+def _about(request: Request) -> dict[str, str]:
+    """Which object of the resource API a request was for: kubectl names it when it tells of the error."""
+    at = request.path_params
+    if "plural" not in at:
+        return {}
+    return {"group": API_GROUP, "kind": at["plural"], **({"name": at["name"]} if "name" in at else {})}
 
 
 def _methods_at(request: Request) -> set[str]:
