@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.derived import crds, openapi
+from tools.derived import crds, door, openapi
 from tools.reference import cli, conditions, errors, http, kinds, modules, settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,14 +22,14 @@ PAGES = {
     "docs/reference/errors.md": errors.page,
     "docs/reference/http.md": http.page,
 }
-FOLDERS = ("docs/reference/**/*.md", "deploy/crds/*.yaml")
+FOLDERS = ("docs/reference/**/*.md", "deploy/crds/*.yaml", "src/mizzen/server/door/openapi/**/*.json")
 """Hold nothing but derived files."""
 
 
 def files() -> dict[str, str]:
     """Path to content, of all of them."""
     single = {name: page() for name, page in PAGES.items()}
-    return single | kinds.pages() | modules.pages() | crds.pages() | openapi.pages()
+    return single | kinds.pages() | modules.pages() | crds.pages() | openapi.pages() | door.pages()
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:

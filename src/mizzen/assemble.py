@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mizzen.errors import MizzenError
@@ -26,6 +27,8 @@ from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import Boot, Listener, ProcessSpec
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
     from mizzen.access.jwts import Trust
     from mizzen.controllers.access import AccessPublisher
     from mizzen.server.jwks import IssuerKeys
@@ -113,6 +116,7 @@ def boot(settings: Settings, home: Home) -> Boot:
     return Boot(
         listeners=(
             Listener("control", settings.host, settings.port),
+            Listener("control-tls", settings.host, settings.tls_port),
             Listener("inference", settings.host, settings.inference_port),
         ),
         processes=(
@@ -125,8 +129,6 @@ def boot(settings: Settings, home: Home) -> Boot:
 
 async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     """The control API and the controllers, until SIGTERM."""
-    import uvicorn
-
     from mizzen.blobs.files import FileBlobs
     from mizzen.blobs.limits import Limits
     from mizzen.controllers import acceptance
@@ -140,7 +142,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     from mizzen.kinds.findings import Context
     from mizzen.reconcile.loop import Loop
     from mizzen.server import pages, pruning
-    from mizzen.server.app import begin_stop, create_app
+    from mizzen.server.app import create_app
     from mizzen.server.collection import keep_collecting
     from mizzen.server.oidc import Oidc
     from mizzen.server.removal import finish_cascades
@@ -148,7 +150,6 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     from mizzen.stores.sqlite import SqliteStore
     from mizzen.stores.vault import Vault
     from mizzen.supervisor import revive
-    from mizzen.webserver import LimitedProtocol, WebServer
 
     root = settings.root
     home = Home.of(root)
@@ -193,13 +194,9 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
         async for ref in engine.changes():
             loop.poke(ref)
 
-    config = uvicorn.Config(
-        app, http=LimitedProtocol, lifespan="off", access_log=False, log_config=None, ws="none", proxy_headers=False,
-        timeout_graceful_shutdown=max(1, round(settings.stop_timeout)),
-    )  # fmt: skip
     try:
         await _until_stopped(
-            WebServer(config, on_stop=lambda: begin_stop(app)).serve([_socket(listeners["control"])]),
+            *_answering(app, settings, listeners),
             loop.run(),
             TablePublisher(store, root / "table.json").run(),
             publisher.run(),
@@ -213,6 +210,31 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     finally:
         await engine.close()
         await store.close()
+
+
+def _answering(
+    app: Starlette, settings: Settings, listeners: Mapping[str, int]
+) -> tuple[Coroutine[Any, Any, None], Coroutine[Any, Any, None]]:
+    """The app on both sockets of the control API, until SIGTERM; and what keeps the certificate of one current."""
+    import uvicorn
+
+    from mizzen.server.app import begin_stop
+    from mizzen.server.certificates import Certificates
+    from mizzen.webserver import LimitedProtocol, serve_all
+
+    plain, tls = _socket(listeners["control"]), _socket(listeners["control-tls"])
+    names = socket.gethostname(), settings.host, tls.getsockname()[0]
+    certificates = Certificates(settings.root / "tls", names, _now)
+    context = certificates.context()
+    config = partial(
+        uvicorn.Config, app,
+        http=LimitedProtocol, lifespan="off", access_log=False, log_config=None, ws="none", proxy_headers=False,
+        timeout_graceful_shutdown=max(1, round(settings.stop_timeout)),
+    )  # fmt: skip
+    serving = serve_all(
+        (config(), plain), (config(ssl_context_factory=lambda *_: context), tls), on_stop=lambda: begin_stop(app)
+    )
+    return serving, certificates.keep_current(context)
 
 
 async def gateway(settings: Settings, listeners: Mapping[str, int]) -> None:

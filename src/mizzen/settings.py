@@ -10,6 +10,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from urllib.parse import urlsplit
 from mizzen.errors import Fault, Invalid
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
+PORTS = ("port", "inference_port", "tls_port")
 
 WORDS: dict[type[Any], str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
@@ -40,6 +41,9 @@ class Settings:
     )
     port: int = _setting(8470, "Port of the control API; 0 picks a free one and keeps it.")
     inference_port: int = _setting(8471, "Port of the inference API; 0 picks a free one and keeps it.")
+    tls_port: int = _setting(
+        8473, "Port of the control API with TLS, under a CA of its own; 0 picks a free one and keeps it."
+    )
     gateways: int = _setting(1, "Number of gateway processes.")
     start_timeout: float = _setting(60.0, "Seconds until a start that is not ready counts as failed.")
     stop_timeout: float = _setting(1.0, "Seconds that requests in flight get to finish when stopping.")
@@ -126,11 +130,14 @@ class Settings:
     def _faults(self) -> list[Fault]:
         faults = [
             Fault(name, f"{getattr(self, name)} is no port: 0 to 65535")
-            for name in ("port", "inference_port")
+            for name in PORTS
             if not 0 <= getattr(self, name) <= 65535
         ]
-        if self.port and self.port == self.inference_port:
-            faults.append(Fault("inference_port", f"is the same as port, {self.port}; each API needs its own"))
+        faults += [
+            Fault(second, f"is the same as {first}, {getattr(self, first)}; each API needs its own")
+            for first, second in combinations(PORTS, 2)
+            if getattr(self, first) and getattr(self, first) == getattr(self, second)
+        ]
         if not self.loopback and not self.insecure:
             faults.append(
                 Fault("host", f"{self.host!r} is not loopback: whoever listens on the way sees the tokens; "

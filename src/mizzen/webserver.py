@@ -1,19 +1,22 @@
-"""uvicorn's server as plane and gateway run it: on a socket that was handed in, and without dying of a signal."""
+"""uvicorn's server as plane and gateway run it: on sockets that were handed in, and without dying of a signal."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import signal
+import socket
 import threading
 from collections.abc import Callable, Generator
-from types import FrameType
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_BYTES = 64 << 10
 """A request's head may be this long, give or take one read of the socket."""
+
+_LOOK = 0.05
+"""Seconds between two looks at who has nothing more to be sent."""
 
 _TOO_LONG = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n"
@@ -51,28 +54,72 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 class WebServer(uvicorn.Server):
-    """SIGTERM and SIGINT end `serve` gracefully, and code after it runs. `on_stop` is called as soon as one comes."""
-
-    def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None] = lambda: None) -> None:
-        super().__init__(config)
-        self._on_stop = on_stop
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._on_stop()
-        super().handle_exit(sig, frame)
+    """SIGTERM and SIGINT end `serve` gracefully, and code after it runs."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """uvicorn's own raises the signal again once it has stopped, which would end the process there and then."""
-        if threading.current_thread() is not threading.main_thread():
+        with _handling(lambda number: self.handle_exit(number, None)):
             yield
-            return
-        loop = asyncio.get_running_loop()
-        handled = (signal.SIGINT, signal.SIGTERM)
-        for number in handled:
-            loop.add_signal_handler(number, self.handle_exit, number, None)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        leaving = asyncio.create_task(self._leave())
         try:
-            yield
+            await super().shutdown(sockets)
         finally:
-            for number in handled:
-                loop.remove_signal_handler(number)
+            leaving.cancel()
+
+    async def _leave(self) -> None:
+        """Over TLS a connection that we close stays until the other side says goodbye, which one that is idle never
+        does: a stop does not wait for it. What is left to send is sent; seen twice, for there are buffers below."""
+        said: set[object] = set()
+        while self.config.is_ssl:
+            await asyncio.sleep(_LOOK)
+            ended = {
+                connection
+                for connection in self.server_state.connections
+                if connection.transport.is_closing() and not connection.transport.get_write_buffer_size()
+            }
+            for connection in ended & said:
+                connection.transport.abort()
+            said = set(ended)
+
+
+async def serve_all(*served: tuple[uvicorn.Config, socket.socket], on_stop: Callable[[], None] = lambda: None) -> None:
+    """Servers with one stop: SIGTERM or SIGINT reaches all of them, and this returns when the last has finished.
+
+    `on_stop` is called as soon as a signal comes. Each would take the signals for itself, so none does here.
+    """
+    servers = [_Deaf(config) for config, _ in served]
+
+    def stop(number: int) -> None:
+        on_stop()
+        for server in servers:
+            server.handle_exit(number, None)
+
+    with _handling(stop):
+        async with asyncio.TaskGroup() as group:
+            for server, (_, listening) in zip(servers, served, strict=True):
+                group.create_task(server.serve([listening]))
+
+
+class _Deaf(WebServer):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+@contextlib.contextmanager
+def _handling(stop: Callable[[int], None]) -> Generator[None, None, None]:
+    """uvicorn's own way raises the signal again once it has stopped, which would end the process there and then."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    handled = (signal.SIGINT, signal.SIGTERM)
+    for number in handled:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)

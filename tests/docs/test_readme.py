@@ -100,6 +100,7 @@ def run(checkout: Path, step: Step, ports: dict[str, str]) -> str:
         | {
             "MIZZEN_PORT": "0",
             "MIZZEN_INFERENCE_PORT": "0",
+            "MIZZEN_TLS_PORT": "0",
             "MIZZEN_DATA_DIR": str(checkout / ".mizzen"),
             "COLUMNS": "200",
         },
@@ -115,7 +116,7 @@ def run(checkout: Path, step: Step, ports: dict[str, str]) -> str:
 
 def real_ports(checkout: Path) -> dict[str, str]:
     status = json.loads(planes.run_cli(checkout / ".mizzen", "status", "-o", "json").stdout)
-    urls = {"8470": status["control_url"], "8471": status["inference_url"]}
+    urls = {"8470": status["control_url"], "8471": status["inference_url"], "8473": status["tls_url"]}
     return {default: url.rstrip("/").rpartition(":")[2] for default, url in urls.items()}
 
 

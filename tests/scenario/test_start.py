@@ -29,7 +29,7 @@ def data_dir(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("milliseconds", MOMENTS)
 def test_an_interrupt_at_any_moment_leaves_nothing(data_dir: Path, milliseconds: int) -> None:
-    with up(data_dir, "--port", "0", "--inference-port", "0") as command:
+    with up(data_dir, *planes.ANY_PORTS) as command:
         time.sleep(milliseconds / 1000)  # the moment is what is tested
         command.send_signal(signal.SIGINT)
         command.wait(60)
@@ -56,7 +56,7 @@ def test_an_interrupt_leaves_a_plane_alone_that_was_running(data_dir: Path) -> N
 
 
 def test_viewer_and_supervisor_killed_together_leave_nothing(data_dir: Path) -> None:
-    with up(data_dir, "--port", "0", "--inference-port", "0") as command:
+    with up(data_dir, *planes.ANY_PORTS) as command:
         assert command.stdout is not None
         assert any("Try it" in line for line in command.stdout)
         command.kill()
@@ -65,13 +65,14 @@ def test_viewer_and_supervisor_killed_together_leave_nothing(data_dir: Path) -> 
         planes.wait_until(lambda: planes.members(data_dir) == [], "what was left has ended")
 
 
-def test_a_taken_port_has_a_hint(data_dir: Path) -> None:
+@pytest.mark.parametrize(("flag", "name"), [("--port", "control"), ("--tls-port", "control-tls")])
+def test_a_taken_port_has_a_hint(data_dir: Path, flag: str, name: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
-        done = planes.run_cli(data_dir, "up", *planes.FREE_PORTS, "--port", str(port), check=False)
+        done = planes.run_cli(data_dir, "up", *planes.FREE_PORTS, flag, str(port), check=False)
     assert done.returncode == 1
-    assert f"port {port} (control) is taken by" in done.stderr
-    assert "--port 0" in done.stderr
+    assert f"port {port} ({name}) is taken by" in done.stderr
+    assert f"{flag} 0" in done.stderr
     assert planes.members(data_dir) == []
 
 

@@ -18,7 +18,8 @@ import psutil
 
 T = TypeVar("T")
 
-FREE_PORTS = ("--detach", "--port", "0", "--inference-port", "0")
+ANY_PORTS = ("--port", "0", "--inference-port", "0", "--tls-port", "0")
+FREE_PORTS = ("--detach", *ANY_PORTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class TestPlane:
     data_dir: Path
     control_url: str
     inference_url: str
+    tls_url: str
 
     def cli(
         self, *words: str, cwd: Path | None = None, check: bool = True, **environ: str
@@ -82,7 +84,7 @@ def running_plane(data_dir: Path, *flags: str) -> Iterator[TestPlane]:
     try:
         run_cli(data_dir, "up", *FREE_PORTS, *flags)
         status = json.loads(run_cli(data_dir, "status", "-o", "json").stdout)
-        yield TestPlane(data_dir, status["control_url"], status["inference_url"])
+        yield TestPlane(data_dir, status["control_url"], status["inference_url"], status["tls_url"])
     except BaseException:
         for log in sorted((data_dir / "logs").glob("*.log")):
             sys.stderr.write(f"---- {log.name}\n{log.read_text(errors='replace')[-3000:]}\n")

@@ -26,6 +26,25 @@ def test_every_fault_is_named_with_its_source(tmp_path: Path) -> None:
         assert part in text
 
 
+@pytest.mark.parametrize(
+    ("ports", "says"),
+    [
+        ({"port": 9, "inference_port": 9}, "inference_port: is the same as port, 9"),
+        ({"port": 8473}, "tls_port: is the same as port, 8473"),
+        ({"inference_port": 9, "tls_port": 9}, "tls_port: is the same as inference_port, 9"),
+        ({"tls_port": 65536}, "tls_port: 65536 is no port"),
+    ],
+)
+def test_each_api_needs_a_port_of_its_own(tmp_path: Path, ports: dict[str, int], says: str) -> None:
+    with pytest.raises(Invalid, match=says):
+        Settings.load({"data_dir": str(tmp_path), **ports}, {})
+
+
+def test_any_number_of_ports_may_be_picked(tmp_path: Path) -> None:
+    settings = Settings.load({"data_dir": str(tmp_path), "port": 0, "inference_port": 0, "tls_port": 0}, {})
+    assert (settings.port, settings.inference_port, settings.tls_port) == (0, 0, 0)
+
+
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text("port = \n")
     with pytest.raises(Invalid, match=r"settings\.toml is no TOML"):

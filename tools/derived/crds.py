@@ -6,10 +6,12 @@ from typing import Any
 
 import yaml
 
-from mizzen.kinds.called import Column
+from mizzen.kinds import columns
 from mizzen.kinds.catalog import KINDS, Kind
+from mizzen.kinds.columns import Described
 from mizzen.kinds.meta import API_VERSION
 from mizzen.kinds.schema import schema_of
+from mizzen.server.door.discovery import SCALED
 
 GROUP, VERSION = API_VERSION.split("/")
 
@@ -30,13 +32,13 @@ def crd(kind: Kind) -> dict[str, Any]:
             "scope": "Namespaced",
             "names": {
                 "kind": kind.name, "listKind": f"{kind.name}List", "plural": kind.plural, "singular": kind.singular,
-                "shortNames": [kind.short], "categories": ["mizzen"],
+                "shortNames": [kind.short], "categories": list(kind.categories) or None,
             },
             "versions": [
                 {
                     "name": VERSION, "served": True, "storage": True,
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": [*(_column(column, schema) for column in kind.columns), AGE],
+                    "subresources": {"status": {}, "scale": SCALE if kind.name in SCALED else None},
+                    "additionalPrinterColumns": _columns(kind),
                     "selectableFields": [{"jsonPath": f".{path}"} for path in kind.indexed] or None,
                     "schema": {"openAPIV3Schema": schema},
                 }
@@ -45,6 +47,7 @@ def crd(kind: Kind) -> dict[str, Any]:
     }  # fmt: skip
 
 
+SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 
@@ -62,20 +65,22 @@ def _whole(kind: Kind) -> dict[str, Any]:
     }
 
 
-def _column(column: Column, schema: dict[str, Any]) -> dict[str, Any]:
-    path = column.path
-    if path.startswith("condition:"):
-        wanted = path.removeprefix("condition:")
+def _columns(kind: Kind) -> list[dict[str, Any]]:
+    """In the order in which a plane shows them."""
+    found = columns.columns_of(kind)
+    wide = [_column(column) for column in found if column.column.wide]
+    return [*(_column(column) for column in found if not column.column.wide), AGE, *wide]
+
+
+def _column(column: Described) -> dict[str, Any]:
+    path = column.column.path
+    if path.startswith(columns.CONDITION):
+        wanted = path.removeprefix(columns.CONDITION)
         path = f'status.conditions[?(@.type=="{wanted}")].status'
-    shown = "integer" if _at(schema, path).get("type") == "integer" else "string"
-    return {"name": column.title.capitalize(), "type": shown, "jsonPath": f".{path}"}
-
-
-def _at(schema: dict[str, Any], path: str) -> dict[str, Any]:
-    """The schema of a field by its path; empty when that is not so simple."""
-    for step in path.split("."):
-        schema = schema.get("properties", {}).get(step, {})
-    return schema
+    return {
+        "name": column.title, "type": column.type, "description": column.about, "jsonPath": f".{path}",
+        "priority": 1 if column.column.wide else None,
+    }  # fmt: skip
 
 
 def _text(data: dict[str, Any]) -> str:

@@ -36,11 +36,12 @@ TAGS = {
     "plane": "The plane itself.",
     "models": "Models, their versions, aliases, servers and history.",
     "people": "Users, tokens, secrets and the audit.",
+    "kubernetes": "What clients of Kubernetes ask beside objects: which kinds there are, and what they look like.",
 }
 
 
 def pages() -> dict[str, str]:
-    return {PATH: _text(document(), 3) + "\n"}
+    return {PATH: text_of(document(), 3) + "\n"}
 
 
 def document() -> dict[str, Any]:
@@ -185,11 +186,11 @@ def _schema(body: str | Schema, kind: Kind | None) -> Schema:
     return ref(body.replace(KIND, kind.name) if kind else body)
 
 
-def _text(value: Any, depth: int) -> str:
+def text_of(value: Any, depth: int) -> str:
     """JSON with a line for each path and each schema: a change is seen where it is."""
     if not depth or not isinstance(value, dict) or not value:
         return json.dumps(value, ensure_ascii=False)
-    return "{\n" + ",\n".join(f"{json.dumps(key)}: {_text(item, depth - 1)}" for key, item in value.items()) + "\n}"
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {text_of(item, depth - 1)}" for key, item in value.items()) + "\n}"
 
 
 def _failures() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mizzen.server.door import discovery, documents
 from mizzen.server.incoming import ARCHIVE_TYPES
 from mizzen.server.resources import ROOT
 from tools.derived.shapes import FLAG, NUMBER, PAST, Schema, text
@@ -71,6 +72,12 @@ PARAMETERS: dict[str, tuple[Schema, str]] = {
     "timeoutSeconds": ({**NUMBER, "minimum": 1}, "End the watch after this time."),
     "dryRun": ({"type": "string", "enum": ["All"]}, "Do everything but write."),
     "assume": ({"type": "string"}, "With dryRun: objects that count as there, `Kind/name`, several with commas."),
+    "includeObject": (
+        {"type": "string", "enum": ["None", "Metadata", "Object"]},
+        "When `Accept` asks for a Table: what stands beside each row. Metadata, if absent.",
+    ),
+    "timeout": (text(), "How long the caller waits. An answer comes at once."),
+    "hash": (text(), "Of the document as the index names it: then it may be kept for ever."),
     "tail": (NUMBER, "Only so many of the last lines."),
     "follow": (FLAG, "Go on with what is printed from now on."),
     "cascade": (FLAG, "End first what is in the way: versions, servers, jobs, a monitor."),
@@ -109,6 +116,9 @@ HEADERS: dict[str, str] = {
 
 HERE = ("namespace",)
 PAGE = ("limit", "continue")
+LISTED = (
+    *PAGE, "labelSelector", "fieldSelector", "watch", "resourceVersion", "timeoutSeconds", "includeObject",
+)  # fmt: skip
 ABOUT_FILES = ("framework", "entrypoint", "image", "parentJob", "labels", "requirements")
 FILES = one("NewVersion", **dict.fromkeys(sorted(ARCHIVE_TYPES), _BYTES), **{"multipart/form-data": "VersionForm"})
 
@@ -124,13 +134,12 @@ PLANE: tuple[Operation, ...] = (
 
 RESOURCES: tuple[Operation, ...] = (
     Operation("GET", EVERYWHERE, "list{Kind}Everywhere", "List or watch objects of all namespaces.", {200: KIND_LIST},
-              query=(*PAGE, "labelSelector", "fieldSelector", "watch", "resourceVersion", "timeoutSeconds")),
-    Operation("GET", WITHIN, "list{Kind}", "List or watch objects.", {200: KIND_LIST},
-              query=(*PAGE, "labelSelector", "fieldSelector", "watch", "resourceVersion", "timeoutSeconds")),
+              query=LISTED),
+    Operation("GET", WITHIN, "list{Kind}", "List or watch objects.", {200: KIND_LIST}, query=LISTED),
     Operation("POST", WITHIN, "create{Kind}", "Create an object.", {201: KIND}, query=("dryRun", "assume"),
               body=one(KIND),
               conflicts=True, writes=True),
-    Operation("GET", ONE, "read{Kind}", "Read an object.", {200: KIND}),
+    Operation("GET", ONE, "read{Kind}", "Read an object.", {200: KIND}, query=("includeObject",)),
     Operation("PUT", ONE, "replace{Kind}",
               "Replace an object; with `metadata.resourceVersion`, only if it is still that one.", {200: KIND},
               query=("dryRun", "assume"), body=one(KIND), conflicts=True, writes=True),
@@ -223,4 +232,23 @@ PEOPLE: tuple[Operation, ...] = (
               query=("actor", "namespace", "kind", "name", "allowed", "since", "until", *PAGE), tag="people"),
 )  # fmt: skip
 
-OPERATIONS = (*PLANE, *MODELS, *PEOPLE)
+DOOR: tuple[Operation, ...] = tuple(
+    Operation("GET", path, id_, summary, {200: {"type": "object"}}, query=("timeout",), tag="kubernetes")
+    for path, id_, summary in (
+        ("/api", "coreVersions", "Versions of the core group."),
+        ("/api/v1", "coreResources", "Kinds of the core group, and what one may do with them."),
+        ("/apis", "groups", "All other groups and their versions."),
+        *((f"/apis/{version.partition('/')[0]}", f"group{number}", f"The group of {version}.")
+          for number, version in enumerate(discovery.GROUPS, 1)),
+        *((f"/apis/{version}", f"resources{number}", f"Kinds of {version}, and what one may do with them.")
+          for number, version in enumerate(discovery.GROUPS, 1)),
+        (documents.ROOT, "openapiV3", "Where the documents of each group and version are."),
+    )
+) + tuple(
+    Operation("GET", f"{documents.ROOT}/{path}", f"openapiV3Part{number}", f"The OpenAPI document of {path}.",
+              {200: {"type": "object"}, 304: None}, query=("hash", "timeout"), header=("If-None-Match",),
+              tag="kubernetes")
+    for number, path in enumerate(("api/v1", *(f"apis/{version}" for version in discovery.GROUPS)), 1)
+)  # fmt: skip
+
+OPERATIONS = (*PLANE, *MODELS, *PEOPLE, *DOOR)

@@ -87,6 +87,49 @@ _TOKEN = {
 }  # fmt: skip
 _USER = {"name": text(), "created": text(), "createdBy": text()}
 
+OBJECT_META = shape(
+    "People write name, namespace, labels and annotations; the rest is the server's.",
+    name=text("One of its kind in a namespace; it never changes."),
+    namespace=text("Where it is; `default` if absent."),
+    uid=text("Its own, whatever it is called: a name may be used again by another object."),
+    resourceVersion=text("Moves with every write. Send it back, to write only what you read."),
+    generation={**NUMBER, "description": "Counts changes of the spec."},
+    creationTimestamp=text("When it was created, in UTC."),
+    deletionTimestamp=text("When its deletion was asked for. It goes when all its finalizers have."),
+    labels={**WORDS, "description": "Words to select objects by."},
+    annotations={**WORDS, "description": "Notes of people and programs."},
+    ownerReferences={
+        **many(
+            shape(
+                "",
+                apiVersion=text("Its group and version."), kind=text("Its kind."), name=text("Its name."),
+                uid=text("Its uid."), controller={**FLAG, "description": "Whether it is the one that controls this."},
+                blockOwnerDeletion={**FLAG, "description": "Whether it waits, when deleted, until this has gone."},
+            )
+        ),
+        "description": "Objects that this one belongs to, and goes with.",
+    },
+    finalizers={**many(text()), "description": "What has to be done before a deleted object goes."},
+    managedFields={
+        **many(
+            shape(
+                "",
+                manager=text("Who it is: a program, as it calls itself."),
+                operation={"type": "string", "enum": ["Apply", "Update"], "description": "How it wrote them."},
+                apiVersion=text("The version that the fields are of."), time=text("When it last did."),
+                fieldsType=text("Always `FieldsV1`."), fieldsV1={**OPEN, "description": "The fields, as paths."},
+                subresource=text("The part of the object that was written, such as `status`."),
+            )
+        ),
+        "description": "Who owns which fields, for those who apply.",
+    },
+)  # fmt: skip
+LIST_META = shape(
+    "Where the list stands in time, and whether it goes on.",
+    resourceVersion=text("Where a watch may begin."),
+    **{"continue": text("Where the next page begins: send it as `continue`. Empty: this was the last.")},
+)
+
 SHAPES: dict[str, Schema] = {
     "Status": shape(
         "Of an error: what it was, every fault with its field path, and what to do next.",
@@ -97,14 +140,8 @@ SHAPES: dict[str, Schema] = {
             kind=text(),
         ),
     ),
-    "ObjectMeta": shape(
-        "Who the object is. People write name, namespace, labels and annotations.",
-        name=text(), namespace=text(), uid=text(), resourceVersion=text("Send it back, to write only what you read."),
-        generation={**NUMBER, "description": "Counts changes of the spec."}, creationTimestamp=text(),
-        deletionTimestamp=text("When its deletion was asked for."), labels=WORDS, annotations=WORDS,
-        ownerReferences=many(OPEN), finalizers=many(text()),
-    ),
-    "ListMeta": shape("", resourceVersion=text("Where a watch may begin."), **{"continue": text()}),
+    "ObjectMeta": OBJECT_META,
+    "ListMeta": LIST_META,
     "Event": shape(
         "One line of a watch.",
         type={"type": "string", "enum": ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]}, object=OPEN,
@@ -112,7 +149,12 @@ SHAPES: dict[str, Schema] = {
     "Index": shape("", name=text(), inference=text("Where the inference API answers."), links=OPEN),
     "Live": shape("", live=FLAG),
     "Readiness": shape("", ready=FLAG),
-    "Version": shape("", version=text(), gitVersion=text()),
+    "Version": shape(
+        "Ours, and for clients of Kubernetes the one that this speaks as.",
+        version=text("Of Mizzen."), gitVersion=text("Of Kubernetes, with ours after a plus."),
+        **{name: text() for name in ("major", "minor", "gitCommit", "gitTreeState", "buildDate", "goVersion")},
+        compiler=text(), platform=text(),
+    ),
     "Deleted": shape("It is gone.", name=text(), id=text(), namespace=text(), deleted=FLAG, bindings=many(OPEN)),
     "NewModel": needs(shape("", name=text(), framework=text(), labels=WORDS, annotations=WORDS), "name"),
     "ModelView": shape("A model, as the /model paths show it.", **_MODEL),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from mizzen.kinds.catalog import KINDS
 from tools.derived.operations import (
+    DOOR,
     HEADERS,
     MODELS,
     PARAMETERS,
@@ -34,6 +35,7 @@ SECTIONS: tuple[tuple[str, str, tuple[Operation, ...]], ...] = (
         + ". Kinds that are internal can only be read.",
         RESOURCES,
     ),
+    ("Kubernetes", "What kubectl and other clients of Kubernetes ask beside objects.", DOOR),
 )
 
 

@@ -15,6 +15,7 @@ from mizzen.cli import (
     explain,
     files,
     inspect,
+    kubeconfig,
     models,
     output,
     past,
@@ -41,7 +42,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     inspect.get, describe.describe, inspect.delete, inspect.logs,
     past.history, past.rollback,
     people.permit, people.whoami, people.audit,
-    completion.completion,
+    kubeconfig.kubeconfig, completion.completion,
 )  # fmt: skip
 _GROUPS = (models.model, versions.version, models.alias, people.user, people.token, secrets.secret)
 for _command in _COMMANDS:

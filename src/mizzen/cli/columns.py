@@ -18,19 +18,23 @@ class Columns:
     everywhere: bool = False
     """Of every namespace, so it is told."""
     wide: bool = False
-    """With labels, and who wrote it last."""
+    """With more columns, labels, and who wrote it last."""
 
     @property
     def titles(self) -> tuple[str, ...]:
-        shown = (*(("NAMESPACE",) if self.everywhere else ()), "NAME", *(column.title for column in self.kind.columns))
-        return (*shown, "AGE", *(("WRITTEN-BY", "LABELS") if self.wide else ()))
+        titles = (column.title for column in self.kind.columns if not column.wide)
+        more = (*(column.title for column in self.kind.columns if column.wide), "WRITTEN-BY", "LABELS")
+        return (*(("NAMESPACE",) if self.everywhere else ()), "NAME", *titles, "AGE", *(more if self.wide else ()))
 
     def row(self, item: Mapping[str, Any]) -> tuple[str, ...]:
         metadata = item["metadata"]
-        values = (value(item, column.path) for column in self.kind.columns)
+        values = (value(item, column.path) for column in self.kind.columns if not column.wide)
         space = (str(metadata.get("namespace", "")),) if self.everywhere else ()
         shown = (*space, str(metadata["name"]), *values, output.age(metadata.get("creationTimestamp")))
-        return (*shown, *((_author(metadata), _labels(metadata)) if self.wide else ()))
+        if not self.wide:
+            return shown
+        more = (value(item, column.path) for column in self.kind.columns if column.wide)
+        return (*shown, *more, _author(metadata), _labels(metadata))
 
 
 def value(item: Mapping[str, Any], path: str) -> str:

@@ -25,9 +25,12 @@ def up(
     inference_port: Annotated[
         int | None, typer.Option(help="Of the inference API; 0: a free one [default: 8471].")
     ] = None,
+    tls_port: Annotated[
+        int | None, typer.Option(help="Of the control API with TLS; 0: a free one [default: 8473].")
+    ] = None,
     gateways: Annotated[int | None, typer.Option(help="Number of gateway processes [default: 1].")] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Allow an address that others can reach, without TLS; needs tokens.")
+        bool, typer.Option("--insecure", help="Allow an address that others can reach, also without TLS; needs tokens.")
     ] = False,
     demo: Annotated[bool, typer.Option("--demo", help="Train a small model and serve it as 'iris'.")] = False,
     detach: Annotated[
@@ -40,13 +43,14 @@ def up(
     \b
     Example:
       mizzen up --demo
-      mizzen up --port 0 --inference-port 0 --detach
+      mizzen up --port 0 --inference-port 0 --tls-port 0 --detach
     """
     from mizzen.cli import viewer
     from mizzen.settings import Settings
 
     began = time.monotonic()
-    flags: dict[str, Any] = {"host": host, "port": port, "inference_port": inference_port, "gateways": gateways}
+    ports = {"port": port, "inference_port": inference_port, "tls_port": tls_port}
+    flags: dict[str, Any] = {"host": host, **ports, "gateways": gateways}
     flags |= {"insecure": True} if insecure else {}
     settings = Settings.load(flags | {"data_dir": data_dir})
     viewer.run(settings, flags, demo=demo, detach=detach, began=began)
@@ -87,7 +91,7 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
         raise errors.Unavailable(f"the supervisor of {home.data_dir} does not answer", hint="try again") from error
     found: dict[str, Any] = {
         "control_url": place.control_url,
-        "tls_url": None,
+        "tls_url": place.tls_url,
         "inference_url": place.inference_url,
         "grpc_address": None,
         "data_dir": str(home.data_dir),
@@ -97,8 +101,8 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
     if form is not Format.TABLE:
         output.data(found, form)
         return
-    for key in ("control_url", "inference_url", "data_dir", "supervisor_pid"):
-        output.say(f"{key.replace('_', ' '):<15} {found[key]}")
+    for key in ("control_url", "tls_url", "inference_url", "data_dir", "supervisor_pid"):
+        output.say(f"{key.replace('_', ' '):<15} {found[key] or ''}")
     output.say()
     names = _server_names(place)
     output.table(

@@ -21,6 +21,8 @@ async def show(place: Place, data_dir: Path) -> None:
         }
     output.tell()
     output.tell(f"control API    {place.control_url}")
+    if place.tls_url:
+        output.tell(f"  with TLS     {place.tls_url}")
     output.tell(f"inference API  {place.inference_url}")
     output.tell(f"logs           {_short(data_dir / 'logs')}")
     output.tell()

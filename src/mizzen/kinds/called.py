@@ -20,6 +20,8 @@ class Column:
     title: str
     path: str
     """Dots into the wire form, or `condition:<Type>` for the word a condition shows."""
+    wide: bool = False
+    """Shown only where there is room: `-o wide`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +43,23 @@ class Called:
     def singular(self) -> str:
         return self.name.lower()
 
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Words that kubectl takes for several kinds at once: `kubectl get mizzen` shows what people wrote."""
+        return () if self.internal else ("mizzen",)
+
 
 ALL: tuple[Called, ...] = (
     Called(
         "Model", "models", "mz",
         (Column("CURRENT", "status.current.version"), Column("HIGHEST", "status.highestVersion"),
-         Column("BY", "status.current.actor")),
+         Column("BY", "status.current.actor"), Column("FRAMEWORK", "spec.framework", wide=True)),
         about="A named group of versions, one of which is current.",
     ),
     Called(
         "ModelVersion", "modelversions", "mv",
         (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"), Column("FRAMEWORK", "spec.framework"),
-         Column("SERVABLE", "condition:Servable")),
+         Column("SERVABLE", "condition:Servable"), Column("CREATED-BY", "spec.createdBy", wide=True)),
         about="One immutable version of a model: its code, its files with their digests, and who made it.",
     ),
     Called(
@@ -65,7 +72,8 @@ ALL: tuple[Called, ...] = (
     Called(
         "InferenceModel", "inferencemodels", "im",
         (Column("MODEL", "spec.modelName"), Column("VERSION", "status.servingVersion"),
-         Column("READY", "condition:Ready"), Column("REPLICAS", "status.readyReplicas"), Column("URL", "status.url")),
+         Column("READY", "condition:Ready"), Column("REPLICAS", "status.readyReplicas"), Column("URL", "status.url"),
+         Column("LAYER", "spec.deployToLayer", wide=True), Column("RESTARTS", "status.restarts", wide=True)),
         about="One serving service: a version of a model, a place, and a number of replicas.",
     ),
     Called(

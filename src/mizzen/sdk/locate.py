@@ -32,6 +32,9 @@ class Place:
     data_dir: Path | None = None
     hint: str = ""
     """What to do when nothing answers there."""
+    tls_url: str | None = None
+    """Of the control API with TLS, as the certificate there names it. None: only the control API's address is known,
+    or whoever started the plane knew of no TLS."""
 
 
 def find(
@@ -78,7 +81,7 @@ def in_data_dir(data_dir: Path, token: str | None = None) -> Place:
     token = cleaned(token)
     if token is None:
         token = cleaned(_token(data_dir))
-    return Place(control_url, inference_url, token, data_dir, hint)
+    return Place(control_url, inference_url, token, data_dir, hint, _tls_url(info))
 
 
 def running(data_dir: Path) -> bool:
@@ -95,6 +98,17 @@ def urls(info: Mapping[str, Any]) -> tuple[str, str]:
         raise errors.Unavailable(
             "a supervisor runs, but no plane: its notes were damaged", hint="end it with 'mizzen down' and start anew"
         ) from error
+
+
+def authority(data_dir: Path) -> str:
+    """The certificate (PEM) of the CA that vouches for the plane's TLS address. Unavailable, Forbidden."""
+    file = data_dir / "tls" / "ca.pem"
+    try:
+        return file.read_text()
+    except FileNotFoundError as error:
+        raise errors.Unavailable(f"{file} is gone", hint="'mizzen down' and 'mizzen up' make it anew") from error
+    except PermissionError as error:
+        raise errors.Forbidden(f"{file} is not readable for you", hint="ask its owner for a kubeconfig") from error
 
 
 def start_hint(data_dir: Path) -> str:
@@ -132,6 +146,15 @@ def _explained() -> Iterator[None]:
         raise errors.Forbidden(str(error), hint=error.hint) from error
 
 
-def _url(listener: Mapping[str, Any]) -> str:
+def _tls_url(info: Mapping[str, Any]) -> str | None:
+    listener = info["listeners"].get("control-tls")
+    if listener is None:
+        return None
+    # No certificate names 'all addresses'.
+    everywhere = listener["host"] in ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
+    return _url({**listener, "host": "localhost"} if everywhere else listener, "https")
+
+
+def _url(listener: Mapping[str, Any], scheme: str = "http") -> str:
     host = str(listener["host"])
-    return f"http://[{host}]:{listener['port']}" if ":" in host else f"http://{host}:{listener['port']}"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listener['port']}"

@@ -19,17 +19,17 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mizzen import __version__
 from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.errors import MizzenError, Unavailable
 from mizzen.kinds import catalog
-from mizzen.server import aliases, history, models, openapi, resources, servers, targets, uploads, users, versions
+from mizzen.server import aliases, history, models, openapi, resources, servers, uploads, users, versions
 from mizzen.server import audit as audit_routes
 from mizzen.server import secrets as secret_routes
 from mizzen.server.audit import Audited
-from mizzen.server.auth import FailClosed, Identify, require
+from mizzen.server.auth import FailClosed, Identify
 from mizzen.server.bindings import Bindings
+from mizzen.server.door import discovery, documents
 from mizzen.server.errors import ErrorBoundary, answer_http_exception, answer_mizzen_error
 from mizzen.server.identity import Identity
 from mizzen.server.oidc import Oidc
@@ -91,7 +91,8 @@ def create_app(
             Route("/", index, methods=["GET"]),
             Route("/healthz", healthz, methods=["GET"]),
             Route("/readyz", readyz, methods=["GET"]),
-            Route("/version", version, methods=["GET"]),
+            *discovery.routes(),
+            *documents.routes(),
             *openapi.routes(),
             *resources.routes(),
             *models.routes(),
@@ -153,7 +154,7 @@ async def index(request: Request) -> Response:
     kinds = {kind.plural: f"{resources.ROOT}/{kind.plural}" for kind in catalog.KINDS}
     links = {
         "models": "/model", "users": "/user", "secrets": "/secret", "audit": "/audit", "whoami": "/whoami",
-        "health": "/healthz", "ready": "/readyz", "version": "/version",
+        "health": "/healthz", "ready": "/readyz", "version": "/version", "discovery": "/apis",
         "openapi": "/openapi.json", "resources": kinds,
     }  # fmt: skip
     return JSONResponse({"name": "mizzen", "inference": _inference_url(request), "links": links})
@@ -174,8 +175,3 @@ async def readyz(request: Request) -> Response:
     if not plane_of(request).ready():
         raise Unavailable("the plane is starting")
     return JSONResponse({"ready": True})
-
-
-async def version(request: Request) -> Response:
-    require(request, "read", targets.PLANE)
-    return JSONResponse({"version": __version__, "gitVersion": f"v{__version__}"})

@@ -29,7 +29,8 @@ class LoopbackOnly:
         headers = Headers(scope=scope)
         host = ",".join(headers.getlist("host")).lower()
         if self.loopback and _without_port(host) not in LOOPBACK:
-            raise Forbidden(f"Host '{host[:SHOWN]}' is not this machine", hint="ask for http://127.0.0.1:<port>")
+            hint = f"ask for {scope['scheme']}://127.0.0.1:<port>"
+            raise Forbidden(f"Host '{host[:SHOWN]}' is not this machine", hint=hint)
         origins = [origin.lower() for origin in headers.getlist("origin")]
         if any(origin != f"{scope['scheme']}://{host}" for origin in origins):
             raise Forbidden(f"pages of '{', '.join(origins)[:SHOWN]}' may not call this API")

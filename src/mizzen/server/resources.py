@@ -33,6 +33,7 @@ from mizzen.server import (
 )
 from mizzen.server.admission import Draft
 from mizzen.server.bodies import read_object
+from mizzen.server.door import shown
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
 from mizzen.server.streams import closing, until_stopped
@@ -65,18 +66,20 @@ async def list_or_watch(request: Request) -> Response:
     kind, namespace = _kind(request), request.path_params.get("namespace", "")
     visible = auth.require_some(request, "read", targets.all_of(kind.name, namespace))
     query = Query(
-        request, "limit", "continue", "labelSelector", "fieldSelector", "watch", "resourceVersion", "timeoutSeconds"
-    )
-    plane = plane_of(request)
+        request, "limit", "continue", "labelSelector", "fieldSelector", "watch", "resourceVersion", "timeoutSeconds",
+        "includeObject",
+    )  # fmt: skip
+    plane, form = plane_of(request), shown.of(request, kind, query)
     where = Where(namespace=namespace or None, labels=query.selector(), fields=query.fields())
     if not query.flag("watch"):
         limit = query.limit(MOST_AT_ONCE)
         token = query.text("continue")
         listing = await plane.pages.listing(plane.store, kind.name, where, visible, limit=limit, token=token)
-        return JSONResponse(_list_body(kind, listing))
+        return JSONResponse(form.listed(_list_body(kind, listing)))
     seconds = query.number("timeoutSeconds", low=1, high=DAY)
     since = query.number("resourceVersion", high=10**18)
-    lines = watching.lines(plane.store, kind.name, where, str(since) if since else "", visible)
+    begin = str(since) if since else ""
+    lines = watching.lines(plane.store, kind.name, where, begin, visible, shown=form.watched())
     return StreamingResponse(until_stopped(lines, plane.stopping, seconds), media_type="application/json")
 
 
@@ -100,8 +103,8 @@ async def create(request: Request) -> Response:
 
 
 async def read(request: Request) -> Response:
-    Query(request)
-    return JSONResponse((await _found(request, "read")).wire())
+    form = shown.of(request, _kind(request), Query(request, "includeObject"))
+    return JSONResponse(form.single((await _found(request, "read")).wire()))
 
 
 async def replace(request: Request) -> Response:

@@ -18,12 +18,17 @@ from mizzen.stores.store import Event, Store, Where
 Visible = Callable[[Resource], bool]
 """May whoever watches see this object?"""
 
+Shown = Callable[[dict[str, Any]], dict[str, Any]]
+
 KEPT = 64
 """Lines that are shared: as many changes as commonly are made at once."""
 
 
-async def lines(store: Store, kind: str, where: Where, since: str, visible: Visible) -> AsyncGenerator[bytes, None]:
-    """Changes after `since`; without it, first ADDED for all there is.
+async def lines(
+    store: Store, kind: str, where: Where, since: str, visible: Visible, *, shown: Shown | None = None
+) -> AsyncGenerator[bytes, None]:
+    """Changes after `since`; without it, first ADDED for all there is. `shown`: what each line holds of an object, when
+    that is not the object itself.
 
     An error, such as a `since` that is too old, comes as a last line of type ERROR: the answer has already begun.
     """
@@ -34,12 +39,12 @@ async def lines(store: Store, kind: str, where: Where, since: str, visible: Visi
             since = listing.resource_version
             for resource in filter(visible, listing.items):
                 selection.add(resource)
-                yield _line("ADDED", resource.wire())
+                yield _line("ADDED", shown(resource.wire()) if shown else resource.wire())
         async with closing(store.watch(kind, since)) as events:
             async for event in events:
                 seen = selection.seen(event)
                 if seen is not None:
-                    yield _lately.line(seen, event)
+                    yield _line(seen, shown(event.resource.wire())) if shown else _lately.line(seen, event)
     except MizzenError as error:
         yield _line("ERROR", status_body(error))
 

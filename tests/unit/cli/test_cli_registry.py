@@ -215,7 +215,7 @@ def test_get_selects_by_labels_fields_and_namespace(plane: Plane) -> None:
     assert names("models", "-A") == ["model/iris", "model/rose", "model/lily"]
     assert names("mv", "--field-selector", "spec.modelName=rose") == ["modelversion/rose.1"]
     wide = rows(plane("get", "models", "-A", "-o", "wide").stdout)
-    assert (wide[0][0], wide[0][-2:]) == ("NAMESPACE", ["WRITTEN-BY", "LABELS"])
+    assert (wide[0][0], wide[0][-4:]) == ("NAMESPACE", ["AGE", "FRAMEWORK", "WRITTEN-BY", "LABELS"])
     assert wide[1][0] == "default"
     assert wide[1][-2:] == ["admin", "team=vision"]
     assert yaml.safe_load(plane("get", "model/iris", "-o", "yaml").stdout)["kind"] == "Model"

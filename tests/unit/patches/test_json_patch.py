@@ -116,8 +116,9 @@ def test_what_does_not_fit_is_told(patch: Any, message: str) -> None:
     "patch",
     [
         {}, None, [1], [{"op": "set", "path": "/a"}], [{"op": "add", "path": "/a"}], [{"op": "add", "value": 1}],
-        [{"op": "add", "path": "a", "value": 1}], [{"op": "add", "path": "/~2", "value": 1}], [{"op": "move", "path": "/a"}],
-        [{"op": ["add"], "path": "/a"}], [{"op": "test", "path": "/a", "value": 1}] * (MOST_OPERATIONS + 1),
+        [{"op": "add", "path": "a", "value": 1}], [{"op": "add", "path": "/~2", "value": 1}],
+        [{"op": "move", "path": "/a"}], [{"op": ["add"], "path": "/a"}],
+        [{"op": "test", "path": "/a", "value": 1}] * (MOST_OPERATIONS + 1),
     ],
 )  # fmt: skip
 def test_what_is_no_patch(patch: Any) -> None:

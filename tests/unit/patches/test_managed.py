@@ -146,8 +146,7 @@ def test_a_history_of_writes_agrees_with_the_reference(writes: list[tuple[str, s
             before = copy.deepcopy(live)
             try:
                 live, managers = managed.applied(live, managers, document, by, time=str(number), force=how == "force")
-            except Clashes as error:
-                assert error.clashes
+            except Clashes:
                 assert how == "apply"
                 assert not reference.apply(table(document), by, force=False)
                 assert live == before

@@ -42,6 +42,34 @@ def test_the_data_dir_gives_both_addresses_and_the_token(plane: Supervised) -> N
     assert place.token == "secret"
 
 
+@pytest.mark.parametrize(
+    ("host", "named"),
+    [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]"), ("localhost", "127.0.0.1"), ("0.0.0.0", "localhost")],
+)
+def test_the_address_with_tls_is_one_that_a_certificate_names(tmp_path: Path, host: str, named: str) -> None:
+    with supervised(tmp_path / "data") as running:
+        try:
+            running.start(listeners=(*LISTENERS, Listener("control-tls", host, 0)))
+        except launch.StartFailed:
+            pytest.skip(f"{host} cannot be listened on here")
+        port = json.loads(running.home.info.read_text())["listeners"]["control-tls"]["port"]
+        found = locate.in_data_dir(running.home.data_dir).tls_url
+        assert found is not None
+        assert found.removeprefix("https://") in (f"{named}:{port}", f"[::1]:{port}")
+
+
+def test_a_plane_of_an_earlier_version_has_no_tls(plane: Supervised) -> None:
+    assert locate.in_data_dir(plane.home.data_dir).tls_url is None
+
+
+def test_the_ca_is_in_the_data_dir(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match=r"ca\.pem is gone"):
+        locate.authority(tmp_path)
+    (tmp_path / "tls").mkdir()
+    (tmp_path / "tls" / "ca.pem").write_text("PEM")
+    assert locate.authority(tmp_path) == "PEM"
+
+
 def test_no_plane_says_how_to_start_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Unavailable, match=r"no plane runs in \.mizzen") as caught:

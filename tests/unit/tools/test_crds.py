@@ -65,6 +65,25 @@ def test_selectable_fields_are_plain_texts(kind: Kind) -> None:
         assert _at(kind, path)["type"] == "string"
 
 
+def test_servers_can_be_scaled_and_nothing_else() -> None:
+    scaled = {kind: _version(kind)["subresources"].get("scale") for kind in KINDS}
+    [(kind, scale)] = [(kind, scale) for kind, scale in scaled.items() if scale]
+    assert kind.name == "InferenceModel"
+    assert all(_at(kind, path)["type"] == "integer" for path in scale.values())
+
+
+def test_columns_that_need_room_come_last_and_say_so() -> None:
+    [server] = [kind for kind in KINDS if kind.name == "InferenceModel"]
+    columns = _version(server)["additionalPrinterColumns"]
+    assert [column["name"] for column in columns if column.get("priority")] == ["Layer", "Restarts"]
+    assert columns[-3]["name"] == "Age"
+
+
+def test_what_people_write_is_in_the_category() -> None:
+    for kind in KINDS:
+        assert _loaded(kind)["spec"]["names"].get("categories", []) == ([] if kind.internal else ["mizzen"])
+
+
 def test_names_are_taken_once() -> None:
     names = [crds.crd(kind)["spec"]["names"] for kind in KINDS]
     words = [word for name in names for word in {name["plural"], name["singular"], *name["shortNames"]}]

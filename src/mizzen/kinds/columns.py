@@ -1,0 +1,70 @@
+"""Columns of a kind with their types and words, which are those of the fields they show; and what a cell holds. Pure.
+
+The tables that kubectl prints and the CRDs are made from it. The command line has its own reading of columns
+(`cli/columns.py`), for it can do without the specs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from mizzen.kinds.called import Column
+from mizzen.kinds.catalog import Kind
+from mizzen.kinds.schema import schema_of
+
+CONDITION = "condition:"
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    column: Column
+    type: Literal["string", "integer"]
+    about: str
+
+    @property
+    def title(self) -> str:
+        """As APIs spell it; who prints it makes capitals of it."""
+        return self.column.title.capitalize()
+
+
+@cache
+def columns_of(kind: Kind) -> tuple[Described, ...]:
+    fields = {"spec": schema_of(kind.spec), "status": schema_of(kind.status)}
+    return tuple(_described(column, fields) for column in kind.columns)
+
+
+def cell(item: Mapping[str, Any], path: str) -> str | int | None:
+    """What an object in its wire form shows in a column; None where it has nothing to show."""
+    if path.startswith(CONDITION):
+        return _word(item, path.removeprefix(CONDITION))
+    found: Any = item
+    for step in path.split("."):
+        found = found.get(step) if isinstance(found, Mapping) else None
+    if isinstance(found, list):
+        return ",".join(map(str, found))
+    return found if found is None or isinstance(found, int) else str(found)
+
+
+def _described(column: Column, fields: dict[str, dict[str, Any]]) -> Described:
+    if column.path.startswith(CONDITION):
+        return Described(column, "string", f"The condition {column.path.removeprefix(CONDITION)}.")
+    top, *steps = column.path.split(".")
+    schema = fields[top]
+    for step in steps:
+        schema = schema.get("properties", {}).get(step, {})
+    shown: Literal["string", "integer"] = "integer" if schema.get("type") == "integer" else "string"
+    return Described(column, shown, schema.get("description", ""))
+
+
+def _word(item: Mapping[str, Any], wanted: str) -> str | None:
+    """`True`, or the reason why not: that is what one looks for next."""
+    status = item.get("status")
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    for condition in conditions or ():
+        if condition.get("type") == wanted:
+            holds = condition.get("status") == "True"
+            return "True" if holds else str(condition.get("reason") or condition.get("status"))
+    return None

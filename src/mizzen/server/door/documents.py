@@ -1,0 +1,60 @@
+"""`/openapi/v3`: the kinds and their paths as OpenAPI, one document for each group and version.
+
+`make gen` makes the documents from the code; here they are only handed out. The index gives each an address with a hash
+of its content, so that a client may keep what it got there for ever: kubectl keeps a cache of HTTP answers on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mizzen.server import auth, targets
+from mizzen.server.query import Query
+
+ROOT = "/openapi/v3"
+FOLDER = Path(__file__).with_name("openapi")
+FOR_EVER = "private, immutable, max-age=31536000"
+ASK_AGAIN = "no-cache"
+
+
+def routes() -> list[Route]:
+    """The documents are read here, once: `openapi/api/v1.json` is the one of `api/v1`."""
+    files = {path.relative_to(FOLDER).with_suffix("").as_posix(): path for path in sorted(FOLDER.rglob("*.json"))}
+    documents = {name: path.read_bytes() for name, path in files.items()}
+    hashes = {name: hashlib.sha256(content).hexdigest()[:32] for name, content in documents.items()}
+    return [
+        _index(hashes),
+        *(_document(name, content, hashes[name]) for name, content in documents.items()),
+    ]
+
+
+def _index(hashes: dict[str, str]) -> Route:
+    paths = {name: {"serverRelativeURL": f"{ROOT}/{name}?hash={digest}"} for name, digest in hashes.items()}
+
+    async def index(request: Request) -> Response:
+        auth.require(request, "read", targets.PLANE)
+        Query(request, "timeout")
+        return JSONResponse({"paths": paths}, headers={"Cache-Control": ASK_AGAIN})
+
+    return Route(ROOT, index, methods=["GET"])
+
+
+def _document(name: str, content: bytes, digest: str) -> Route:
+    tag = f'"{digest}"'
+
+    async def document(request: Request) -> Response:
+        auth.require(request, "read", targets.PLANE)
+        query = Query(request, "hash", "timeout")
+        # An old hash is answered with what there is now; only under its own address may it be kept.
+        headers = {"ETag": tag, "Cache-Control": FOR_EVER if query.text("hash") == digest else ASK_AGAIN}
+        known = [known.strip().removeprefix("W/") for known in request.headers.get("if-none-match", "").split(",")]
+        if tag in known or "*" in known:
+            return Response(status_code=304, headers=headers)
+        return Response(content, headers=headers, media_type="application/json")
+
+    return Route(f"{ROOT}/{name}", document, methods=["GET"])

@@ -1,0 +1,188 @@
+"""The control API with TLS on a real plane, and the kubeconfig that leads there."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import yaml
+
+from tests.support import planes
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[planes.TestPlane]:
+    """For tests that leave it as it is."""
+    with planes.running_plane(tmp_path_factory.mktemp("tls") / "data") as running:
+        yield running
+
+
+def test_the_same_api_answers_with_tls_and_the_same_checks(shared: planes.TestPlane) -> None:
+    with trusting(shared) as client:
+        here = shared.tls_url
+        assert client.get("/version").json() == httpx2.get(f"{shared.control_url}/version").json()
+        assert client.get("/whoami").json()["name"] == "admin"
+        assert client.get("/whoami", headers={"authorization": "Bearer wrong"}).status_code == 401
+        rebound = client.get("/version", headers={"host": "evil.example"})
+        assert rebound.status_code == 403
+        assert "https://127.0.0.1" in rebound.json()["details"]["hint"]
+        for origin, code in ((here, 200), (here.replace("https", "http"), 403), ("https://evil.example", 403)):
+            assert client.get("/version", headers={"origin": origin}).status_code == code, origin
+
+
+def test_nobody_is_trusted_without_the_ca(shared: planes.TestPlane) -> None:
+    with pytest.raises(httpx2.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx2.get(f"{shared.tls_url}/version", trust_env=False)
+    with pytest.raises(httpx2.HTTPError):
+        httpx2.get(f"{shared.tls_url.replace('https', 'http')}/version", trust_env=False)
+    with trusting(shared) as client:
+        assert client.get("/version").status_code == 200, "and the listener goes on"
+
+
+def test_a_kubeconfig_holds_all_that_is_needed(shared: planes.TestPlane, tmp_path: Path) -> None:
+    config = yaml.safe_load(shared.cli("kubeconfig", cwd=tmp_path).stdout)
+    cluster, user, context = opened(config)
+    assert cluster["server"] == shared.tls_url
+    assert user["token"] == shared.token()
+    assert context["namespace"] == "default"
+    assert whoami(config) == "admin"
+    other = json.loads(shared.cli("kubeconfig", "-n", "lab", "--host", "team.example", "-o", "json").stdout)
+    cluster, _, context = opened(other)
+    assert cluster["server"] == shared.tls_url.replace("127.0.0.1", "team.example")
+    assert context["namespace"] == "lab"
+
+
+def test_a_kubeconfig_is_for_whose_token_is_given(shared: planes.TestPlane) -> None:
+    shared.cli("user", "add", "ann")
+    token = shared.cli("token", "create", "ann").stdout.strip()
+    config = yaml.safe_load(shared.cli("kubeconfig", MIZZEN_TOKEN=token).stdout)
+    assert whoami(config) == "ann"
+    assert opened(config)[1]["token"] == token
+    assert shared.token() not in json.dumps(config)
+    shared.cli("user", "delete", "ann")
+    gone = shared.cli("kubeconfig", check=False, MIZZEN_TOKEN=token)
+    assert (gone.returncode, gone.stdout) == (1, "")
+    assert "was revoked" in gone.stderr
+
+
+def test_a_kubeconfig_cannot_be_made_from_elsewhere(shared: planes.TestPlane, tmp_path: Path) -> None:
+    far = planes.run_cli(tmp_path / "none", "kubeconfig", check=False, MIZZEN_URL=shared.control_url)
+    assert (far.returncode, far.stdout) == (1, "")
+    assert "on the plane's machine" in far.stderr
+    none = planes.run_cli(tmp_path / "none", "kubeconfig", check=False)
+    assert (none.returncode, none.stdout) == (1, "")
+    assert "mizzen up" in none.stderr
+
+
+@pytest.mark.parametrize(("mode", "warns"), [(0o644, True), (0o600, False)])
+def test_a_file_that_others_can_read_is_warned_of(
+    shared: planes.TestPlane, tmp_path: Path, mode: int, warns: bool
+) -> None:
+    file = tmp_path / "kubeconfig"
+    file.touch()
+    file.chmod(mode)
+    command = [sys.executable, "-m", "mizzen.cli.main", "kubeconfig", "--data-dir", str(shared.data_dir)]
+    with file.open("w") as out:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=True)
+    assert ("chmod 600" in done.stderr) is warns
+    assert whoami(yaml.safe_load(file.read_text())) == "admin"
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl here; tests/conformance brings its own")
+def test_kubectl_uses_it_from_any_folder(shared: planes.TestPlane, tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(shared.cli("kubeconfig").stdout)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KUBECONFIG": str(file)}
+
+    def kubectl(*words: str) -> str:
+        return subprocess.run(
+            ["kubectl", *words], env=environ, cwd="/", capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+
+    assert "Server Version: v" in kubectl("version")
+    assert json.loads(kubectl("get", "--raw", "/whoami"))["name"] == "admin"
+    version = httpx2.get(f"{shared.control_url}/version").json()
+    assert json.loads(kubectl("get", "--raw", "/version")) == version
+
+
+def test_what_was_handed_out_stays_good(plane: planes.TestPlane) -> None:
+    config = yaml.safe_load(plane.cli("kubeconfig").stdout)
+    killed = plane.pid("plane")
+    os.kill(killed, signal.SIGKILL)
+    assert whoami(config) == "admin", "the socket stays open meanwhile"
+    with trusting(plane) as idle:  # keeps its connection and does not read: no reason for a stop to wait
+        assert idle.get("/version").status_code == 200
+        plane.cli("down")
+        log = (plane.data_dir / "logs" / "plane.log").read_text()
+        assert "timeout graceful shutdown exceeded" not in log
+        assert log.count("Finished server process") == 2
+    plane.cli("up", *planes.FREE_PORTS)
+    assert plane.status()["tls_url"] == plane.tls_url
+    assert whoami(config) == "admin"
+
+
+def test_where_others_can_reach_it_the_certificate_names_the_address(tmp_path: Path) -> None:
+    with planes.running_plane(tmp_path / "data", "--host", "127.0.0.2", "--insecure") as plane:
+        assert "//127.0.0.2:" in plane.tls_url
+        assert whoami(yaml.safe_load(plane.cli("kubeconfig").stdout)) == "admin"
+        with trusting(plane) as client:
+            assert client.get("/version", headers={"authorization": ""}).status_code == 401
+
+
+def test_a_ca_that_does_not_fit_stops_the_start_with_a_hint(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "tls"
+    folder.mkdir(parents=True)
+    (folder / "ca-key.pem").write_text("not mine\n")
+    (folder / "ca-key.pem").chmod(0o600)
+    try:
+        done = planes.run_cli(tmp_path / "data", "up", *planes.FREE_PORTS, check=False)
+        assert done.returncode == 1
+        assert f"{folder / 'ca-key.pem'} holds no key of ours" in done.stderr
+        assert f"remove {folder}" in done.stderr
+        assert planes.members(tmp_path / "data") == []
+        shutil.rmtree(folder)
+        planes.run_cli(tmp_path / "data", "up", *planes.FREE_PORTS)
+    finally:
+        planes.run_cli(tmp_path / "data", "down", check=False)
+        planes.end_all(tmp_path / "data")
+
+
+def trusting(plane: planes.TestPlane) -> httpx2.Client:
+    """Who has the CA and the admin's token."""
+    return client(plane.tls_url, (plane.data_dir / "tls" / "ca.pem").read_text(), plane.token())
+
+
+def client(url: str, authority: str, token: str) -> httpx2.Client:
+    context = ssl.create_default_context(cadata=authority)
+    headers = {"authorization": f"Bearer {token}"}
+    return httpx2.Client(base_url=url, verify=context, headers=headers, timeout=60, trust_env=False)
+
+
+def opened(config: dict[str, Any]) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Cluster, user and context that are in use, found as kubectl finds them."""
+
+    def named(list_: str, name: str) -> dict[str, str]:
+        (found,) = (each for each in config[f"{list_}s"] if each["name"] == name)
+        return dict(found[list_])
+
+    context = named("context", config["current-context"])
+    return named("cluster", context["cluster"]), named("user", context["user"]), context
+
+
+def whoami(config: dict[str, Any]) -> str:
+    """Who the plane takes the owner of this kubeconfig for."""
+    cluster, user, _ = opened(config)
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    with client(cluster["server"], authority, user["token"]) as asking:
+        return str(asking.get("/whoami").json()["name"])

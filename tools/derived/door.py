@@ -1,0 +1,248 @@
+"""src/mizzen/server/door/openapi/: the documents of `/openapi/v3`, one for each group and version.
+
+They say in the ways of Kubernetes what openapi.json says in ours, and are made from the same rows. kubectl reads the
+kind of each operation in `x-kubernetes-group-version-kind`, and learns from the parameters of PATCH whether the server
+itself looks for unknown fields; it follows no reference to a parameter, so these are written out each time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Any
+
+from mizzen.kinds import catalog
+from mizzen.kinds.meta import API_VERSION
+from mizzen.server.door import discovery
+from mizzen.server.resources import ROOT
+from tools.derived import door_shapes
+from tools.derived.door_shapes import META, SHARED
+from tools.derived.openapi import text_of
+from tools.derived.operations import (
+    EVERYWHERE,
+    JSON,
+    KIND,
+    KIND_LIST,
+    ONE,
+    PARAMETERS,
+    PATH_PARAMETERS,
+    RESOURCES,
+    WITHIN,
+    Operation,
+    one,
+)
+from tools.derived.shapes import FLAG, Schema, ref, text
+
+FOLDER = "src/mizzen/server/door/openapi"
+SCALE = "io.k8s.api.autoscaling.v1.Scale"
+PATCHES = {
+    "application/merge-patch+json": f"{META}.Patch",
+    "application/json-patch+json": f"{META}.JsonPatch",
+    "application/apply-patch+yaml": KIND,
+}
+WRITTEN = ("dryRun", "fieldManager", "fieldValidation")
+
+COMING: tuple[Operation, ...] = (
+    Operation("PATCH", ONE, "patch{Kind}", "Change parts of an object, or apply it.", {200: KIND, 201: KIND},
+              query=(*WRITTEN, "force"), body=PATCHES, conflicts=True, writes=True),
+    Operation("GET", f"{ONE}/status", "read{Kind}Status", "Read an object.", {200: KIND}, writes=True),
+    Operation("PUT", f"{ONE}/status", "replace{Kind}Status", "Replace the status of an object.", {200: KIND},
+              query=WRITTEN, body=one(KIND), conflicts=True, writes=True),
+    Operation("PATCH", f"{ONE}/status", "patch{Kind}Status", "Change parts of the status of an object.", {200: KIND},
+              query=(*WRITTEN, "force"), body=PATCHES, conflicts=True, writes=True),
+    Operation("GET", f"{ONE}/scale", "read{Kind}Scale", "Read how many replicas are wanted and there.", {200: SCALE},
+              only="InferenceModel"),
+    Operation("PUT", f"{ONE}/scale", "replace{Kind}Scale", "Change how many replicas are wanted.", {200: SCALE},
+              query=WRITTEN, body=one(SCALE), conflicts=True, only="InferenceModel"),
+    Operation("PATCH", f"{ONE}/scale", "patch{Kind}Scale", "Change how many replicas are wanted.", {200: SCALE},
+              query=(*WRITTEN, "force"), body=dict.fromkeys(PATCHES, f"{META}.Patch"), conflicts=True,
+              only="InferenceModel"),
+)  # fmt: skip
+"""Not in `RESOURCES` yet."""
+COMING_PARAMETERS: dict[str, tuple[Schema, str]] = {
+    "fieldManager": (text(), "Who owns the fields that are written: the program, as it calls itself."),
+    "fieldValidation": (
+        {"type": "string", "enum": ["Ignore", "Warn", "Strict"]},
+        "What becomes of unknown fields; Strict, which refuses them, if absent.",
+    ),
+    "force": (FLAG, "When applying: take fields from their owners."),
+}
+ALL_PARAMETERS = COMING_PARAMETERS | PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A kind as a document tells of it."""
+
+    version: str
+    """With its group, if that has a name."""
+    kind: str
+    plural: str
+    schema: Schema
+    prefix: str
+    """Before the names of its schemas."""
+    writable: bool = True
+    namespaced: bool = True
+    asked: bool = False
+    """It is only sent, and its answer read; never kept."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.prefix}.{self.kind}"
+
+    @property
+    def root(self) -> str:
+        return f"/apis/{self.version}" if "/" in self.version else f"/api/{self.version}"
+
+
+ENTRIES: tuple[Entry, ...] = (
+    *(
+        Entry(
+            API_VERSION, kind.name, kind.plural, door_shapes.of_kind(kind), "dev.mizzen.v1alpha1",
+            writable=not kind.internal,
+        )
+        for kind in catalog.KINDS
+    ),
+    Entry("v1", "Namespace", "namespaces", door_shapes.NAMESPACE, door_shapes.CORE, namespaced=False),
+    Entry("v1", "Event", "events", door_shapes.EVENT, door_shapes.CORE, writable=False),
+    Entry(discovery.AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", door_shapes.ACCESS_REVIEW,
+          door_shapes.AUTHORIZATION, namespaced=False, asked=True),
+    Entry(discovery.AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", door_shapes.RULES_REVIEW,
+          door_shapes.AUTHORIZATION, namespaced=False, asked=True),
+    Entry(discovery.AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", door_shapes.SELF_REVIEW,
+          door_shapes.AUTHENTICATION, namespaced=False, asked=True),
+)  # fmt: skip
+
+
+def pages() -> dict[str, str]:
+    """Path to content, for each group and version."""
+    roots = dict.fromkeys(entry.root for entry in ENTRIES)
+    return {f"{FOLDER}{root}.json": text_of(document(root), 3) + "\n" for root in roots}
+
+
+def document(root: str) -> dict[str, Any]:
+    entries = [entry for entry in ENTRIES if entry.root == root]
+    paths: dict[str, Any] = {}
+    schemas: dict[str, Schema] = {}
+    for entry in entries:
+        for operation in operations_of(entry):
+            paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, entry)
+        schemas |= {entry.name: {**entry.schema, "x-kubernetes-group-version-kind": [_kind(entry, entry.kind)]}}
+        if not entry.asked:
+            name = f"{entry.kind}List"
+            gvk = {"x-kubernetes-group-version-kind": [_kind(entry, name)]}
+            schemas |= {f"{entry.name}List": {**door_shapes.listed(entry.name), **gvk}}
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Mizzen", "version": entries[0].version},
+        "paths": paths,
+        "components": {"schemas": schemas | _shared({"paths": paths, "schemas": schemas})},
+    }
+
+
+def operations_of(entry: Entry) -> Iterator[Operation]:
+    """Its rows, with its own paths and names."""
+    for row in (*RESOURCES, *COMING):
+        if (row.writes and not entry.writable) or row.only not in ("", entry.kind):
+            continue
+        if entry.asked and row.method != "POST":
+            continue
+        path = row.path.removeprefix(ROOT)
+        if entry.root != ROOT and row.path not in (EVERYWHERE, WITHIN, ONE):
+            continue
+        if not entry.namespaced:
+            if (row.method, row.path) == ("GET", WITHIN):
+                continue  # it is the same as everywhere
+            path = path.replace("/namespaces/{namespace}", "")
+        yield replace(
+            row, path=entry.root + path.replace("{plural}", entry.plural), id=row.id.replace(KIND, entry.kind)
+        )
+
+
+def _operation(operation: Operation, entry: Entry) -> dict[str, Any]:
+    responses = {str(code): _answer(operation, code, entry) for code in operation.answers}
+    failed = {"description": "What went wrong.", "content": {JSON: {"schema": ref(f"{META}.Status")}}}
+    result: dict[str, Any] = {
+        "description": operation.summary,
+        "operationId": operation.id,
+        "parameters": list(_parameters(operation)),
+        "responses": {**responses, "default": failed},
+        "x-kubernetes-action": _action(operation),
+        "x-kubernetes-group-version-kind": _kind_of(operation, entry),
+    }
+    body = dict(operation.body)
+    if operation.method == "DELETE":
+        body = one(f"{META}.DeleteOptions")
+    if body:
+        content = {media: {"schema": _schema(name, entry)} for media, name in body.items()}
+        result["requestBody"] = {"content": content, "required": operation.method != "DELETE"}
+    return result
+
+
+def _action(operation: Operation) -> str:
+    return "list" if KIND_LIST in operation.answers.values() else operation.method.lower()
+
+
+def _kind_of(operation: Operation, entry: Entry) -> dict[str, str]:
+    if SCALE in operation.answers.values():
+        return {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    return _kind(entry, entry.kind)
+
+
+def _kind(entry: Entry, kind: str) -> dict[str, str]:
+    group, _, version = entry.version.rpartition("/")
+    return {"group": group, "version": version, "kind": kind}
+
+
+def _parameters(operation: Operation) -> Iterator[dict[str, Any]]:
+    for name in re.findall(r"{(\w+)}", operation.path):
+        schema: Schema = {"type": "string"}
+        yield {"name": name, "in": "path", "description": PATH_PARAMETERS[name], "required": True, "schema": schema}
+    for name in operation.query:
+        schema, about = ALL_PARAMETERS[name]
+        yield {"name": name, "in": "query", "description": about, "schema": schema}
+
+
+def _answer(operation: Operation, code: int, entry: Entry) -> dict[str, Any]:
+    body = operation.answers[code]
+    answer: dict[str, Any] = {"description": HTTPStatus(code).phrase}
+    if body is not None:
+        answer["content"] = {operation.media: {"schema": _schema(body, entry)}}
+    if "watch" in operation.query:
+        answer["content"]["application/json;stream=watch"] = {"schema": ref(f"{META}.WatchEvent")}
+    return answer
+
+
+def _schema(body: str | Schema, entry: Entry) -> Schema:
+    match body:
+        case dict():
+            return body
+        case "Status":
+            return ref(f"{META}.Status")
+    return ref(str(body).replace(KIND, entry.name))
+
+
+def _shared(node: Any) -> dict[str, Schema]:
+    """Of the shapes that all documents share those that are referred to, by themselves or by each other."""
+    found: dict[str, Schema] = {}
+    wanted = list(_references(node))
+    while wanted:
+        name = wanted.pop()
+        if name in SHARED and name not in found:
+            found[name] = SHARED[name]
+            wanted += _references(SHARED[name])
+    return dict(sorted(found.items()))
+
+
+def _references(node: Any) -> Iterable[str]:
+    match node:
+        case {"$ref": str(target)}:
+            yield target.rpartition("/")[2]
+        case dict():
+            for inner in node.values():
+                yield from _references(inner)
+        case list():
+            for inner in node:
+                yield from _references(inner)
