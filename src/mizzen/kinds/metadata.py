@@ -17,6 +17,7 @@ SERVER_SIDE = (
 )  # fmt: skip
 """May be sent, because people send back what they got; it is not read."""
 
+MOST_FINALIZERS, MOST_MANAGERS = 20, 100
 MOST_LABELS = 64
 MOST_ANNOTATIONS = 256 * 1024
 """Bytes of all keys and values together: every list and every watch carries them."""
@@ -40,10 +41,37 @@ def faults(metadata: Any) -> tuple[Fault, ...]:
     version = metadata.get("resourceVersion")
     if version is not None and not isinstance(version, str):
         strange.append(Fault("metadata.resourceVersion", "must be a text"))
+    strange += [*_finalizer_faults(metadata.get("finalizers")), *_manager_faults(metadata.get("managedFields"))]
     return (
         *strange,
         *label_faults(metadata.get("labels"), "metadata.labels"),
         *annotation_faults(metadata.get("annotations"), "metadata.annotations"),
+    )
+
+
+def _finalizer_faults(value: Any) -> tuple[Fault, ...]:
+    path = "metadata.finalizers"
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        return (Fault(path, "must be a list of texts"),)
+    if len(value) > MOST_FINALIZERS:
+        return (Fault(path, f"at most {MOST_FINALIZERS} entries, this has {len(value)}"),)
+    return tuple(
+        Fault(f"{path}[{index}]", f"'{name[:300]}' must be like example.com/name")
+        for index, name in enumerate(value)
+        if not _KEY.fullmatch(name)
+    )
+
+
+def _manager_faults(value: Any) -> tuple[Fault, ...]:
+    path = "metadata.managedFields"
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
+        return (Fault(path, "must be a list of objects"),)
+    return (
+        (Fault(path, f"at most {MOST_MANAGERS} entries, this has {len(value)}"),) if len(value) > MOST_MANAGERS else ()
     )
 
 

@@ -1,7 +1,7 @@
 """Strict decoding of the objects people send: every fault at once, each with its field path.
 
 What the server itself keeps (uid, times, finalizers, status) may be sent, because people send back what they got; it is
-not read, except for `resourceVersion`, which guards an update.
+not read, except for `resourceVersion` and `uid`, which guard an update, and finalizers and field managers of others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from mizzen.errors import Fault, Forbidden, Invalid
 from mizzen.kinds import metadata as metadata_rules
 from mizzen.kinds.catalog import NOTHING_KNOWN, Kind
 from mizzen.kinds.findings import Context, Findings, Warn, unknown
-from mizzen.kinds.meta import ACTOR_ANNOTATION, API_VERSION, Meta, Resource, name_fault
+from mizzen.kinds.meta import ACTOR_ANNOTATION, API_GROUP, API_VERSION, Meta, Resource, name_fault
+
+OURS = f"{API_GROUP}/"
 
 TOP = ("apiVersion", "kind", "metadata", "spec", "status")
 
@@ -30,6 +32,12 @@ class Draft:
     annotations: Mapping[str, str]
     spec: Mapping[str, Any]
     resource_version: str = ""
+    uid: str = ""
+    """When given, the object must be the one that has it."""
+    finalizers: tuple[str, ...] | None = None
+    """Those of others than us; None: as they are."""
+    managed: tuple[Mapping[str, Any], ...] | None = None
+    """Who owns what, in somebody's own words; None: as it is."""
     warnings: tuple[Warn, ...] = ()
 
 
@@ -66,6 +74,9 @@ def decode(
         metadata.get("annotations") or {},
         spec or {},
         metadata.get("resourceVersion") or "",
+        str(metadata.get("uid") or ""),
+        _finalizers(metadata),
+        None if metadata.get("managedFields") is None else tuple(metadata["managedFields"]),
         found.warnings,
     )
 
@@ -77,7 +88,7 @@ def created(kind: Kind, draft: Draft, namespace: str, actor: Actor) -> Resource:
         namespace,
         labels=draft.labels,
         annotations={**draft.annotations, ACTOR_ANNOTATION: actor.name},
-        finalizers=kind.finalizers,
+        finalizers=(*kind.finalizers, *(draft.finalizers or ())),
     )
     return Resource(kind.name, meta, draft.spec)
 
@@ -99,12 +110,23 @@ def updated(kind: Kind, draft: Draft, old: Resource, actor: Actor) -> Resource:
     if not same([draft.spec, draft.labels, signed], [old.spec, old.meta.labels, old.meta.annotations]):
         signed[ACTOR_ANNOTATION] = actor.name
     meta = replace(old.meta, labels=draft.labels, annotations=signed)
+    if draft.finalizers is not None:
+        ours = tuple(name for name in old.meta.finalizers if name.startswith(OURS))
+        meta = replace(meta, finalizers=(*ours, *draft.finalizers))
+    if draft.managed is not None:
+        meta = replace(meta, managed=draft.managed)
     return replace(old, meta=meta, spec=draft.spec)
 
 
 def same(one: Any, other: Any) -> bool:
     """Equal as JSON: Python's own comparison would take true for 1."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _finalizers(metadata: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Ours come and go by themselves, whatever is said of them."""
+    said = metadata.get("finalizers")
+    return None if said is None else tuple(dict.fromkeys(name for name in said if not name.startswith(OURS)))
 
 
 def _type_faults(kind: Kind, body: Mapping[str, Any]) -> list[Fault]:

@@ -1,39 +1,23 @@
-"""The resource API in the Kubernetes conventions: every kind of the catalog under /apis/mizzen.dev/v1alpha1."""
+"""The resource API in the Kubernetes conventions: every kind of the catalog under /apis/mizzen.dev/v1alpha1.
+
+Here: its routes, and reading, watching and deleting. `writing` has the rest; `door/` what only Kubernetes' clients ask.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from mizzen.access.policy import Actor, Verb
-from mizzen.errors import Conflict, NotFound
-from mizzen.kinds import catalog
+from mizzen.errors import NotFound
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.findings import Context, Warn, suggestion
-from mizzen.kinds.meta import API_VERSION, Meta, Ref, Resource
-from mizzen.server import (
-    admission,
-    auth,
-    bindings,
-    changes,
-    guards,
-    references,
-    registration,
-    removal,
-    targets,
-    trust,
-    warnings,
-    watching,
-)
-from mizzen.server.admission import Draft
-from mizzen.server.bodies import read_object
-from mizzen.server.door import shown
+from mizzen.kinds.meta import API_VERSION, Resource
+from mizzen.server import addressed, admission, auth, guards, removal, targets, watching, writing
+from mizzen.server.deletion import Deletion
+from mizzen.server.door import scale, shown, status
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
 from mizzen.server.streams import closing, until_stopped
@@ -44,31 +28,35 @@ DAY = 24 * 60 * 60
 MOST_AT_ONCE = 1000
 """A page, when the caller names no limit of their own: one answer must not hold a store of any size."""
 
-
-SMALL = 32 * 1024
-"""Bytes of a body that is examined at once."""
+SELECTING = ("labelSelector", "fieldSelector")
+LISTING = (
+    *SELECTING, "limit", "continue", "watch", "resourceVersion", "resourceVersionMatch", "timeoutSeconds",
+    "allowWatchBookmarks", "sendInitialEvents", "includeObject", "pretty", "timeout",
+)  # fmt: skip
 
 
 def routes() -> list[Route]:
     everywhere, within = f"{ROOT}/{{plural}}", f"{ROOT}/namespaces/{{namespace}}/{{plural}}"
+    one = f"{within}/{{name}}"
     return [
         Route(everywhere, list_or_watch, methods=["GET"]),
         Route(within, list_or_watch, methods=["GET"]),
-        Route(within, create, methods=["POST"]),
-        Route(f"{within}/{{name}}", read, methods=["GET"]),
-        Route(f"{within}/{{name}}", replace, methods=["PUT"]),
-        Route(f"{within}/{{name}}", delete, methods=["DELETE"]),
-        Route(f"{within}/{{name}}/log", log, methods=["GET"]),
+        Route(within, writing.create, methods=["POST"]),
+        Route(within, delete_all, methods=["DELETE"]),
+        Route(one, read, methods=["GET"]),
+        Route(one, writing.replace, methods=["PUT"]),
+        Route(one, writing.patch, methods=["PATCH"]),
+        Route(one, delete, methods=["DELETE"]),
+        Route(f"{one}/log", log, methods=["GET"]),
+        *status.routes(f"{one}/status"),
+        *scale.routes(f"{one}/scale"),
     ]
 
 
 async def list_or_watch(request: Request) -> Response:
-    kind, namespace = _kind(request), request.path_params.get("namespace", "")
+    kind, namespace = addressed.kind_of(request), request.path_params.get("namespace", "")
     visible = auth.require_some(request, "read", targets.all_of(kind.name, namespace))
-    query = Query(
-        request, "limit", "continue", "labelSelector", "fieldSelector", "watch", "resourceVersion", "timeoutSeconds",
-        "includeObject",
-    )  # fmt: skip
+    query = Query(request, *LISTING)
     plane, form = plane_of(request), shown.of(request, kind, query)
     where = Where(namespace=namespace or None, labels=query.selector(), fields=query.fields())
     if not query.flag("watch"):
@@ -77,94 +65,48 @@ async def list_or_watch(request: Request) -> Response:
         listing = await plane.pages.listing(plane.store, kind.name, where, visible, limit=limit, token=token)
         return JSONResponse(form.listed(_list_body(kind, listing)))
     seconds = query.number("timeoutSeconds", low=1, high=DAY)
-    since = query.number("resourceVersion", high=10**18)
-    begin = str(since) if since else ""
-    lines = watching.lines(plane.store, kind.name, where, begin, visible, shown=form.watched())
+    wish = watching.wish_of(query)
+    lines = watching.lines(plane.store, kind, where, wish, visible, shown=form.watched())
     return StreamingResponse(until_stopped(lines, plane.stopping, seconds), media_type="application/json")
 
 
-async def create(request: Request) -> Response:
-    kind, namespace = _kind(request), request.path_params["namespace"]
-    auth.require_some(request, "write", targets.all_of(kind.name, namespace))  # before anything they sent is read
-    admission.refuse_internal(kind)
-    query = Query(request, "dryRun", "assume")
-    body = await read_object(request)
-    sent = _as_sent(kind, body, namespace)
-    actor = _require_write(request, sent)
-    await trust.require_names(request, sent)
-    plane = plane_of(request)
-    draft = await _decoded(request, kind, body, namespace=namespace)
-    new = admission.created(kind, draft, namespace, actor)
-    trust.require(request, new)
-    odd = await _examined(plane, new, query.assumed())
-    stored = await _created(request, plane, draft, new, query)
-    location = {"Location": f"{request.url.path}/{stored.meta.name}"}
-    return warnings.attach(JSONResponse(stored.wire(), 201, headers=location), (*draft.warnings, *odd))
-
-
 async def read(request: Request) -> Response:
-    form = shown.of(request, _kind(request), Query(request, "includeObject"))
-    return JSONResponse(form.single((await _found(request, "read")).wire()))
-
-
-async def replace(request: Request) -> Response:
-    kind = _kind(request)
-    await _found(request, "write")
-    query = Query(request, "dryRun", "assume")
-    namespace, name = request.path_params["namespace"], request.path_params["name"]
-    plane = plane_of(request)
-    body = await read_object(request)
-    draft = await _decoded(request, kind, body, namespace=namespace, name=name)
-    while True:
-        old = await plane.store.get(_ref(request))
-        if draft.resource_version not in ("", old.meta.resource_version):
-            raise Conflict(f"{old.ref} changed since it was read", hint="read it again and repeat the change")
-        actor = _require_write(request, old)
-        said = registration.kept(draft, old) if kind is registration.KIND else draft
-        new = admission.updated(kind, said, old, actor)
-        await trust.require_names(request, new)
-        _require_write(request, new)
-        if not admission.same(old.spec.get("env"), new.spec.get("env")):
-            trust.require(request, new)
-        odd = await _examined(plane, new, query.assumed())
-        guard = changes.guard(old, new)
-        if query.dry_run():
-            await _check(plane, guard)
-            stored = _as_it_would_be(old, new)
-        else:
-            try:
-                stored = await plane.store.update(new, actor.name, guard=guard)
-            except Conflict:
-                # Somebody wrote between our read and our write. Writing without a check would undo what a controller
-                # did to the finalizers; so look again. A draft that names its version is refused above.
-                if (await plane.store.get(old.ref)).meta.resource_version == old.meta.resource_version:
-                    raise  # nobody did: it was the guard
-                continue
-        return warnings.attach(JSONResponse(stored.wire()), (*draft.warnings, *odd))
+    query = Query(request, "includeObject", "resourceVersion", "pretty", "timeout")
+    form = shown.of(request, addressed.kind_of(request), query)
+    return JSONResponse(form.single((await addressed.found(request, "read")).wire()))
 
 
 async def delete(request: Request) -> Response:
-    kind = _kind(request)
-    resource = await _found(request, "write")
-    dry_run = Query(request, "dryRun").dry_run()
-    actor = _require_write(request, resource)
-    plane = plane_of(request)
-    if dry_run:
-        await _check(plane, _may_go(resource))
-        left: Resource | None = resource
-    else:
-        left = await removal.remove(plane.store, resource.ref, actor, uid=resource.meta.uid)
+    resource = await addressed.found(request, "write")
+    wish = await Deletion.of(request)
+    wish.refuse_other(resource)
+    left = await _deleted(request, resource, wish)
     if left is not None:
         return JSONResponse(left.wire(), 202)
-    details = {"name": request.path_params["name"], "kind": kind.plural}
+    details = {"name": resource.meta.name, "kind": addressed.kind_of(request).plural, "uid": resource.meta.uid}
     body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
     return JSONResponse(body)
+
+
+async def delete_all(request: Request) -> Response:
+    """Everything that is selected, as far as the caller may. What is refused ends it; those before are gone."""
+    kind, namespace = addressed.kind_of(request), request.path_params["namespace"]
+    visible = auth.require_some(request, "write", targets.all_of(kind.name, namespace))
+    admission.refuse_internal(kind)
+    wish = await Deletion.of(request, *SELECTING, "limit", "continue", "resourceVersion", "resourceVersionMatch")
+    plane = plane_of(request)
+    where = Where(namespace=namespace, labels=wish.query.selector(), fields=wish.query.fields())
+    limit, token = wish.query.limit(MOST_AT_ONCE), wish.query.text("continue")
+    listing = await plane.pages.listing(plane.store, kind.name, where, visible, limit=limit, token=token)
+    for resource in listing.items:
+        await _deleted(request, resource, wish)
+    return JSONResponse(_list_body(kind, listing))
 
 
 async def log(request: Request) -> Response:
     if request.path_params["plural"] != "inferencemodels":
         raise NotFound(f"{request.path_params['plural']} have no log", hint="inferencemodels have one")
-    resource = await _found(request, "read", subresource="logs")
+    resource = await addressed.found(request, "read", subresource="logs")
     query = Query(request, "tail", "follow")
     tail, follow = query.number("tail"), query.flag("follow")
     plane = plane_of(request)
@@ -172,49 +114,14 @@ async def log(request: Request) -> Response:
     return StreamingResponse(chunks, media_type="text/plain; charset=utf-8")
 
 
-async def _found(request: Request, verb: Verb, subresource: str = "") -> Resource:
-    """The object, when the caller may do this with it. Who may not even read it does not learn whether it is there."""
-    ref = _ref(request)
-    named = targets.named(ref, subresource=subresource)
-    auth.require_some(request, verb, named)
-    if verb != "read":
-        admission.refuse_internal(_kind(request))
-    try:
-        resource = await plane_of(request).store.get(ref)
-    except NotFound:
-        auth.require(request, verb, named)
-        raise
-    auth.require(request, verb, targets.of(resource, subresource=subresource), named=named)
-    return resource
-
-
-def _require_write(request: Request, resource: Resource) -> Actor:
-    """Who may grant rights is asked of each right: a RoleBinding is for those who administer what it speaks of."""
-    if resource.kind == "RoleBinding":
-        return auth.require(request, "admin", bindings.target_of(resource))
-    for called in targets.called_by(resource):
-        auth.require(request, "predict", called)
-    return auth.require(request, "write", targets.of(resource))
-
-
-async def _created(request: Request, plane: Plane, draft: Draft, new: Resource, query: Query) -> Resource:
-    if new.kind == registration.KIND.name:
-        return await registration.register(
-            request, draft, new.meta.namespace, dry_run=query.dry_run(), assumed=query.assumed()
-        )
-    guard = guards.admits(new)
-    if not query.dry_run():
-        return await plane.store.create(new, auth.actor_of(request).name, guard=guard)
-    await _check(plane, guards.absent(new.ref))
-    await _check(plane, guard)
-    return new
-
-
-async def _check(plane: Plane, guard: Guard | None) -> None:
-    """For a change that is only tried."""
-    if guard is not None:
-        async with plane.store.snapshot() as moment:
-            await moment.check(guard)
+async def _deleted(request: Request, resource: Resource, wish: Deletion) -> Resource | None:
+    """None: gone. Else the object: it goes when nothing holds it, or would."""
+    actor = addressed.require_write(request, resource)
+    store = plane_of(request).store
+    if wish.dry_run:
+        await writing.check(plane_of(request), _may_go(resource))
+        return resource
+    return await removal.remove(store, resource.ref, actor, uid=resource.meta.uid, cascade=wish.cascade)
 
 
 def _may_go(resource: Resource) -> Guard | None:
@@ -226,17 +133,6 @@ def _may_go(resource: Resource) -> Guard | None:
     return None
 
 
-def _as_it_would_be(old: Resource, new: Resource) -> Resource:
-    generation = old.meta.generation + (not admission.same(old.spec, new.spec))
-    return dataclasses.replace(new, meta=dataclasses.replace(new.meta, generation=generation))
-
-
-async def _examined(plane: Plane, resource: Resource, assumed: frozenset[tuple[str, str]]) -> tuple[Warn, ...]:
-    findings = await references.examine(plane, resource, assumed)
-    references.refuse(resource, findings)
-    return findings.warnings
-
-
 async def _chunks(plane: Plane, server: Resource, *, tail: int | None, follow: bool) -> AsyncGenerator[bytes, None]:
     """What the server's workloads printed, one after the other; following goes on with the last one."""
     where = Where(namespace=server.meta.namespace, owner=server.meta.uid)
@@ -246,38 +142,6 @@ async def _chunks(plane: Plane, server: Resource, *, tail: int | None, follow: b
         async with closing(plane.logs(workload, tail=tail, follow=follow and last)) as chunks:
             async for chunk in chunks:
                 yield chunk
-
-
-async def _decoded(
-    request: Request, kind: Kind, body: Mapping[str, Any], *, namespace: str, name: str | None = None
-) -> Draft:
-    known = Context(capabilities=plane_of(request).capabilities)
-    length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) < SMALL:
-        return admission.decode(kind, body, namespace=namespace, name=name, known=known)
-    # Long lists take a while: in a thread the other requests go on.
-    return await asyncio.to_thread(admission.decode, kind, body, namespace=namespace, name=name, known=known)
-
-
-def _kind(request: Request) -> Kind:
-    plural = request.path_params["plural"]
-    if plural not in catalog.BY_PLURAL:
-        raise NotFound(f"no kind has the plural '{plural}'", hint=suggestion(plural, catalog.BY_PLURAL))
-    return catalog.BY_PLURAL[plural]
-
-
-def _ref(request: Request) -> Ref:
-    at = request.path_params
-    return Ref(_kind(request).name, at["name"], at["namespace"])
-
-
-def _as_sent(kind: Kind, body: Mapping[str, Any], namespace: str) -> Resource:
-    """For the decision whether it may be sent at all: what it says, whether or not that makes sense."""
-    metadata, spec = body.get("metadata"), body.get("spec")
-    name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    return Resource(
-        kind.name, Meta(name if isinstance(name, str) else "", namespace), spec if isinstance(spec, Mapping) else {}
-    )
 
 
 def _list_body(kind: Kind, listing: Listing) -> dict[str, Any]:

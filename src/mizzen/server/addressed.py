@@ -1,0 +1,51 @@
+"""What a path of the resource API names: a kind, an object; and who may do something with it."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from mizzen.access.policy import Actor, Verb
+from mizzen.errors import NotFound
+from mizzen.kinds import catalog
+from mizzen.kinds.catalog import Kind
+from mizzen.kinds.findings import suggestion
+from mizzen.kinds.meta import Ref, Resource
+from mizzen.server import admission, auth, bindings, targets
+from mizzen.server.plane import plane_of
+
+
+def kind_of(request: Request) -> Kind:
+    plural = request.path_params["plural"]
+    if plural not in catalog.BY_PLURAL:
+        raise NotFound(f"no kind has the plural '{plural}'", hint=suggestion(plural, catalog.BY_PLURAL))
+    return catalog.BY_PLURAL[plural]
+
+
+def ref_of(request: Request) -> Ref:
+    at = request.path_params
+    return Ref(kind_of(request).name, at["name"], at["namespace"])
+
+
+async def found(request: Request, verb: Verb, subresource: str = "") -> Resource:
+    """The object, when the caller may do this with it. Who may not even read it does not learn whether it is there."""
+    ref = ref_of(request)
+    named = targets.named(ref, subresource=subresource)
+    auth.require_some(request, verb, named)
+    if verb != "read":
+        admission.refuse_internal(kind_of(request))
+    try:
+        resource = await plane_of(request).store.get(ref)
+    except NotFound:
+        auth.require(request, verb, named)
+        raise
+    auth.require(request, verb, targets.of(resource, subresource=subresource), named=named)
+    return resource
+
+
+def require_write(request: Request, resource: Resource) -> Actor:
+    """Who may grant rights is asked of each right: a RoleBinding is for those who administer what it speaks of."""
+    if resource.kind == "RoleBinding":
+        return auth.require(request, "admin", bindings.target_of(resource))
+    for called in targets.called_by(resource):
+        auth.require(request, "predict", called)
+    return auth.require(request, "write", targets.of(resource))

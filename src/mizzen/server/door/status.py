@@ -1,0 +1,93 @@
+"""The status subresource: what controllers report, to be read; and to be changed by admins, who have to know why.
+
+Nothing here is kept from the controllers: they write what they see at their next look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mizzen.errors import BadRequest, Conflict, Fault, Invalid
+from mizzen.kinds.findings import faults_of
+from mizzen.kinds.meta import Resource
+from mizzen.patches import json_patch, merge
+from mizzen.server import addressed, auth, targets
+from mizzen.server.bodies import read_object, read_patch
+from mizzen.server.door import shown
+from mizzen.server.plane import plane_of
+from mizzen.server.query import Query
+
+QUERY = ("dryRun", "fieldManager", "fieldValidation", "force", "includeObject", "pretty", "timeout")
+MERGE, JSON, APPLY = "application/merge-patch+json", "application/json-patch+json", "application/apply-patch+yaml"
+
+
+def routes(path: str) -> list[Route]:
+    return [
+        Route(path, read, methods=["GET"]),
+        Route(path, replace_status, methods=["PUT"]),
+        Route(path, patch, methods=["PATCH"]),
+    ]
+
+
+async def read(request: Request) -> Response:
+    form = shown.of(request, addressed.kind_of(request), Query(request, "includeObject", "pretty", "timeout"))
+    return JSONResponse(form.single((await addressed.found(request, "read")).wire()))
+
+
+async def replace_status(request: Request) -> Response:
+    await _allowed(request)
+    body = await read_object(request)
+    return await _written(request, lambda _old: body)
+
+
+async def patch(request: Request) -> Response:
+    """An apply is a merge here: nobody but controllers owns a status."""
+    await _allowed(request)
+    media_type, body = await read_patch(request, (MERGE, JSON, APPLY))
+    make = json_patch.patched if media_type == JSON else merge.merged
+    return await _written(request, lambda old: make(old.wire(), body))
+
+
+async def _allowed(request: Request) -> Resource:
+    resource = await addressed.found(request, "write")
+    auth.require(request, "admin", targets.of(resource))
+    return resource
+
+
+async def _written(request: Request, wanted: Callable[[Resource], Any]) -> Response:
+    query = Query(request, *QUERY)
+    form, store = shown.of(request, addressed.kind_of(request), query), plane_of(request).store
+    actor = auth.actor_of(request)
+    while True:
+        old = await store.get(addressed.ref_of(request))
+        new = replace(old, status=_status(request, wanted(old), old))
+        if query.dry_run():
+            return JSONResponse(form.single(new.wire()))
+        try:
+            stored = await store.update_status(new, actor.name, decision="status")
+        except Conflict:
+            continue  # somebody wrote meanwhile; look again
+        return JSONResponse(form.single(stored.wire()))
+
+
+def _status(request: Request, document: Any, old: Resource) -> Mapping[str, Any]:
+    if not isinstance(document, Mapping):
+        raise BadRequest("what is sent is no object")
+    metadata, status = document.get("metadata"), document.get("status")
+    version = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
+    if version not in (None, "", old.meta.resource_version):
+        raise Conflict(f"{old.ref} changed since it was read", hint="read it again and repeat the change")
+    if not isinstance(status, Mapping | None):
+        raise Invalid.of(str(old.ref), (Fault("status", "must be an object"),))
+    try:
+        addressed.kind_of(request).status.model_validate(status or {})
+    except ValidationError as error:
+        raise Invalid.of(str(old.ref), tuple(faults_of(error, "status"))) from error
+    return status or {}

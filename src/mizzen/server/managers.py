@@ -1,0 +1,97 @@
+"""Field managers of objects: who, by which hand, owns which of their fields. `patches/managed.py` has the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from starlette.requests import Request
+
+from mizzen.errors import BadRequest, Conflict, Fault
+from mizzen.kinds.meta import ACTOR_ANNOTATION, API_VERSION, Resource, format_time
+from mizzen.patches import managed
+from mizzen.patches.managed import Clash, Clashes, Manager
+from mizzen.server.admission import OURS
+
+LONGEST_NAME = 128
+
+
+def name_of(request: Request, said: str) -> str:
+    """As `fieldManager` says, else by the client's program. BadRequest."""
+    if len(said) > LONGEST_NAME or not said.isprintable():
+        raise BadRequest(f"fieldManager: at most {LONGEST_NAME} visible characters")
+    agent = request.headers.get("user-agent", "").partition("/")[0].strip()
+    return said or "".join(filter(str.isprintable, agent))[:LONGEST_NAME] or "unknown"
+
+
+def after_update(old: Resource | None, new: Resource, by: str, now: datetime) -> Resource:
+    """`new` with its managers, after it was written by any other way than apply."""
+    before = {} if old is None else ownable(old)
+    owners = managed.updated(before, managed.from_wire(list(new.meta.managed)), ownable(new), by, time=format_time(now))
+    return with_managers(new, owners)
+
+
+def applied(
+    old: Resource | None, body: Mapping[str, Any], by: str, now: datetime, *, force: bool
+) -> tuple[dict[str, Any], tuple[Manager, ...]]:
+    """The whole document that is wanted once `body` is applied, and who owns what then. Conflict."""
+    live = {} if old is None else ownable(old)
+    owners = () if old is None else managed.from_wire(list(old.meta.managed))
+    try:
+        document, left = managed.applied(live, owners, _part(body), by, time=format_time(now), force=force)
+    except Clashes as error:
+        raise _conflict(error.clashes) from error
+    metadata = {**(body.get("metadata") or {}), **document.get("metadata", {})}
+    for field in ("labels", "annotations", "finalizers"):
+        if field not in document.get("metadata", {}):
+            metadata.pop(field, None)
+    if old is not None:
+        metadata.setdefault("finalizers", [])
+    return {**body, "metadata": metadata, "spec": document.get("spec", {})}, left
+
+
+def with_managers(resource: Resource, owners: tuple[Manager, ...]) -> Resource:
+    entries = tuple(managed.to_wire(owners, API_VERSION))
+    return replace(resource, meta=replace(resource.meta, managed=entries))
+
+
+def ownable(resource: Resource) -> dict[str, Any]:
+    """What of an object somebody can own: not its identity, its status, or what the server keeps."""
+    annotations = {name: value for name, value in resource.meta.annotations.items() if name != ACTOR_ANNOTATION}
+    metadata = {
+        "labels": dict(resource.meta.labels),
+        "annotations": annotations,
+        "finalizers": [name for name in resource.meta.finalizers if not name.startswith(OURS)],
+    }
+    held = {name: value for name, value in metadata.items() if value}
+    return {**({"metadata": held} if held else {}), "spec": dict(resource.spec)}
+
+
+def _part(body: Mapping[str, Any]) -> dict[str, Any]:
+    """As `ownable`, of what somebody sent; whether it makes sense is asked later."""
+    metadata = body.get("metadata")
+    said = metadata if isinstance(metadata, Mapping) else {}
+    held = {name: said[name] for name in ("labels", "annotations", "finalizers") if said.get(name)}
+    if isinstance(held.get("annotations"), Mapping):
+        held["annotations"] = {key: text for key, text in held["annotations"].items() if key != ACTOR_ANNOTATION}
+    part: dict[str, Any] = {"metadata": held} if held else {}
+    return {**part, "spec": body["spec"]} if body.get("spec") is not None else part
+
+
+def _conflict(clashes: tuple[Clash, ...]) -> Conflict:
+    faults = tuple(
+        Fault(_written(clash.path), f'conflict with "{clash.owner.name}"', "FieldManagerConflict") for clash in clashes
+    )
+    told = "; ".join(f"{fault.message}: {fault.path}" for fault in faults[:10])
+    count = f"{len(faults)} conflict{'s' if len(faults) > 1 else ''}"
+    return Conflict(
+        f"Apply failed with {count}: {told}",
+        hint="leave these fields to their owner, take them with force, or agree on a value",
+        faults=faults,
+    )
+
+
+def _written(path: tuple[str, ...]) -> str:
+    return "".join(f".{name}" for name in path)

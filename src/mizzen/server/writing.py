@@ -1,0 +1,265 @@
+"""Objects as people write them out: create, replace, patch and apply, which are one way into the store.
+
+Each says what the whole object is to be. That is decoded strictly, and all that may speak against it is asked: rights,
+names, references, and, within the write itself, a guard. Field managers are kept with it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from mizzen.errors import BadRequest, Conflict, NotFound
+from mizzen.kinds.catalog import Kind
+from mizzen.kinds.findings import Context, Warn
+from mizzen.kinds.meta import Meta, Resource
+from mizzen.patches import json_patch, merge
+from mizzen.patches.managed import Manager
+from mizzen.server import (
+    addressed,
+    admission,
+    auth,
+    changes,
+    guards,
+    managers,
+    references,
+    registration,
+    targets,
+    trust,
+    validation,
+    warnings,
+)
+from mizzen.server.admission import Draft
+from mizzen.server.bodies import RESOURCE_LIMIT, beside, read_object, read_patch
+from mizzen.server.door import shown
+from mizzen.server.plane import Plane, plane_of
+from mizzen.server.query import Query
+from mizzen.stores.store import Guard
+
+QUERY = ("dryRun", "assume", "fieldManager", "fieldValidation", "includeObject", "pretty", "timeout")
+
+MERGE, JSON, APPLY = "application/merge-patch+json", "application/json-patch+json", "application/apply-patch+yaml"
+PATCHES = (MERGE, JSON, APPLY)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What somebody wants an object to be, in the wire form."""
+
+    document: Mapping[str, Any]
+    owners: tuple[Manager, ...] | None = None
+    """Who owns which field then; None: whoever writes owns what they change."""
+
+
+Wanted = Callable[[Resource], Wish]
+"""Asked anew of each state of the object that is met."""
+
+
+async def create(request: Request) -> Response:
+    kind, namespace = addressed.kind_of(request), request.path_params["namespace"]
+    auth.require_some(request, "write", targets.all_of(kind.name, namespace))  # before anything they sent is read
+    admission.refuse_internal(kind)
+    query = Query(request, *QUERY)
+    return await made(request, kind, Wish(await read_object(request)), query)
+
+
+async def replace(request: Request) -> Response:
+    await addressed.found(request, "write")
+    query = Query(request, *QUERY)
+    body = await read_object(request)
+    return await changed(request, lambda _old: Wish(body), query)
+
+
+async def patch(request: Request) -> Response:
+    """As its media type says. Only an apply may be of an object that is not there yet."""
+    query = Query(request, *QUERY, "force")
+    media_type, body = await _sent_patch(request)
+    if media_type == APPLY:
+        return await _apply(request, body, query)
+    await addressed.found(request, "write")
+    if query.text("force"):
+        raise BadRequest("force is for apply")
+    make = merge.merged if media_type == MERGE else json_patch.patched
+    return await changed(request, lambda old: Wish(_object(make(old.wire(), body))), query)
+
+
+async def made(request: Request, kind: Kind, wish: Wish, query: Query) -> Response:
+    """A new object. AlreadyExists."""
+    namespace = request.path_params["namespace"]
+    sent = _as_sent(kind, wish.document, namespace)
+    actor = addressed.require_write(request, sent)
+    await trust.require_names(request, sent)
+    plane = plane_of(request)
+    form, by = shown.of(request, kind, query), managers.name_of(request, query.text("fieldManager"))
+    draft = await _decoded(request, kind, wish.document, query, namespace=namespace)
+    new = admission.created(kind, draft, namespace, actor)
+    trust.require(request, new)
+    new = managers.after_update(None, new, by, plane.now()) if wish.owners is None else _owned(new, wish.owners)
+    odd = await _examined(plane, new, query)
+    stored = await _created(request, plane, draft, new, query)
+    location = {"Location": f"{_collection(request)}/{stored.meta.name}"}
+    return warnings.attach(JSONResponse(form.single(stored.wire()), 201, headers=location), (*draft.warnings, *odd))
+
+
+async def changed(
+    request: Request, wanted: Wanted, query: Query, show: Callable[[Resource], dict[str, Any]] | None = None
+) -> Response:
+    """The object of the path, changed. Conflict, also when what is wanted names a state that is not the present one."""
+    plane, kind = plane_of(request), addressed.kind_of(request)
+    form, by = shown.of(request, kind, query), managers.name_of(request, query.text("fieldManager"))
+    while True:
+        old = await plane.store.get(addressed.ref_of(request))
+        actor = addressed.require_write(request, old)
+        wish = wanted(old)
+        draft = await _decoded(request, kind, wish.document, query, namespace=old.meta.namespace, name=old.meta.name)
+        _refuse_stale(draft, old)
+        said = registration.kept(draft, old) if kind is registration.KIND else draft
+        new = admission.updated(kind, said, old, actor)
+        await trust.require_names(request, new)
+        addressed.require_write(request, new)
+        trust.require(request, new, old)
+        new = managers.after_update(old, new, by, plane.now()) if wish.owners is None else _owned(new, wish.owners)
+        odd = await _examined(plane, new, query)
+        guard = changes.guard(old, new)
+        if query.dry_run():
+            await check(plane, guard)
+            stored = _as_it_would_be(old, new)
+        else:
+            try:
+                stored = await plane.store.update(new, actor.name, guard=guard)
+            except Conflict:
+                # Somebody wrote between our read and our write. Writing without a check would undo what a controller
+                # did to the finalizers; so look again. A draft that names its version is refused above.
+                if (await plane.store.get(old.ref)).meta.resource_version == old.meta.resource_version:
+                    raise  # nobody did: it was the guard
+                continue
+        body = show(stored) if show is not None else form.single(stored.wire())
+        return warnings.attach(JSONResponse(body), (*draft.warnings, *odd))
+
+
+async def check(plane: Plane, guard: Guard | None) -> None:
+    """For a change that is only tried."""
+    if guard is not None:
+        async with plane.store.snapshot() as moment:
+            await moment.check(guard)
+
+
+async def _apply(request: Request, body: Any, query: Query) -> Response:
+    kind = addressed.kind_of(request)
+    by = query.text("fieldManager")
+    if not by:
+        raise BadRequest("an apply needs fieldManager: who owns what is applied", hint="?fieldManager=<your tool>")
+    by = managers.name_of(request, by)
+    force, now = query.flag("force"), plane_of(request).now
+    document = _object(body)
+    named = {**document, "metadata": {**_metadata(document), "name": request.path_params["name"]}}
+
+    def wanted(old: Resource | None) -> Wish:
+        whole, owners = managers.applied(old, named if old is None else document, by, now(), force=force)
+        return Wish(whole, owners)
+
+    while True:
+        try:
+            await addressed.found(request, "write")
+        except NotFound:
+            if _metadata(document).get("resourceVersion"):
+                raise
+        else:
+            return await changed(request, wanted, query)
+        _refuse_other_name(request, document)
+        try:
+            return await made(request, kind, wanted(None), query)
+        except Conflict:
+            # Somebody else made it meanwhile: then it is changed.
+            await addressed.found(request, "write")
+
+
+async def _sent_patch(request: Request) -> tuple[str, Any]:
+    auth.require_some(request, "write", targets.named(addressed.ref_of(request)))  # before anything is read
+    admission.refuse_internal(addressed.kind_of(request))
+    return await read_patch(request, PATCHES)
+
+
+def _object(document: Any) -> Mapping[str, Any]:
+    if not isinstance(document, Mapping):
+        raise BadRequest("what the patch makes is no object")
+    return document
+
+
+def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = document.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _refuse_other_name(request: Request, document: Mapping[str, Any]) -> None:
+    said, name = _metadata(document).get("name"), request.path_params["name"]
+    if said not in (None, name):
+        raise BadRequest(f"metadata.name must be '{name}', as the path says, not '{said}'")
+
+
+def _refuse_stale(draft: Draft, old: Resource) -> None:
+    if draft.resource_version not in ("", old.meta.resource_version):
+        raise Conflict(f"{old.ref} changed since it was read", hint="read it again and repeat the change")
+    if draft.uid not in ("", old.meta.uid):
+        raise Conflict(f"{old.ref} is another object than the one that was read", hint="read it again")
+
+
+def _owned(new: Resource, owners: tuple[Manager, ...]) -> Resource:
+    return managers.with_managers(new, owners)
+
+
+async def _created(request: Request, plane: Plane, draft: Draft, new: Resource, query: Query) -> Resource:
+    if new.kind == registration.KIND.name:
+        return await registration.register(
+            request, draft, new.meta.namespace, dry_run=query.dry_run(), assumed=query.assumed()
+        )
+    guard = guards.admits(new)
+    if not query.dry_run():
+        return await plane.store.create(new, auth.actor_of(request).name, guard=guard)
+    await check(plane, guards.absent(new.ref))
+    await check(plane, guard)
+    return new
+
+
+def _as_it_would_be(old: Resource, new: Resource) -> Resource:
+    generation = old.meta.generation + (not admission.same(old.spec, new.spec))
+    return dataclasses.replace(new, meta=dataclasses.replace(new.meta, generation=generation))
+
+
+async def _examined(plane: Plane, resource: Resource, query: Query) -> tuple[Warn, ...]:
+    findings = await references.examine(plane, resource, query.assumed())
+    references.refuse(resource, findings)
+    return findings.warnings
+
+
+async def _decoded(
+    request: Request, kind: Kind, body: Mapping[str, Any], query: Query, *, namespace: str, name: str | None = None
+) -> Draft:
+    known = Context(capabilities=plane_of(request).capabilities)
+    length = request.headers.get("content-length", "")
+    size = int(length[:20]) if length.isdecimal() else RESOURCE_LIMIT
+    strictness = validation.of(query)
+    return await beside(
+        request,
+        size,
+        lambda: validation.decode(strictness, kind, body, namespace=namespace, name=name, known=known),
+    )
+
+
+def _as_sent(kind: Kind, body: Mapping[str, Any], namespace: str) -> Resource:
+    """For the decision whether it may be sent at all: what it says, whether or not that makes sense."""
+    spec, name = body.get("spec"), _metadata(body).get("name")
+    return Resource(
+        kind.name, Meta(name if isinstance(name, str) else "", namespace), spec if isinstance(spec, Mapping) else {}
+    )
+
+
+def _collection(request: Request) -> str:
+    """The path of the list that the object is in."""
+    path = request.url.path
+    return path.rpartition("/")[0] if "name" in request.path_params else path
