@@ -65,8 +65,9 @@ async def list_or_watch(request: Request) -> Response:
         listing = await plane.pages.listing(plane.store, kind.name, where, visible, limit=limit, token=token)
         return JSONResponse(form.listed(_list_body(kind, listing)))
     seconds = query.number("timeoutSeconds", low=1, high=DAY)
-    wish = watching.wish_of(query)
-    lines = watching.lines(plane.store, kind, where, wish, visible, shown=form.watched())
+    since = query.number("resourceVersion", high=10**18)
+    begin = str(since) if since else ""
+    lines = watching.lines(plane.store, kind.name, where, begin, visible, shown=form.watched())
     return StreamingResponse(until_stopped(lines, plane.stopping, seconds), media_type="application/json")
 
 
