@@ -29,10 +29,10 @@ PORTS := --port $(PORT) --inference-port $(shell expr $(PORT) + 1) --tls-port $(
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-faults check gen lock bench bench-core clean moved
+.PHONY: help setup run test test-faults test-conformance check gen lock bench bench-core clean moved
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) $(COMPILED) ## Make .venv from the lock, with mizzen, the test tools and scikit-learn
 	@:
@@ -53,6 +53,10 @@ test: setup ## Run all tests but the long tiers (ARGS="-k name" is handed to pyt
 test-faults: setup ## Run the tests that kill processes under load
 	@$(PY) -m pytest tests/faults $(ARGS)
 
+test-conformance: setup ## Run the tests with unmodified clients of others, such as kubectl, each in .venvs/<name>
+	@PYTHON="$(PYTHON)" tools/clients.sh
+	@$(PY) -m pytest tests/conformance -n $(JOBS) --dist loadfile $(ARGS)
+
 check: setup ## Lint, format, types, layers, sizes and names, generated files
 	@$(PY) -m ruff check $(CODE)
 	@$(PY) -m ruff format --check --quiet $(CODE) || { echo "Not formatted: run '$(PY) -m ruff format $(CODE)'."; exit 1; }
@@ -68,6 +72,9 @@ lock: ## Resolve the dependencies of pyproject.toml into requirements/ (ARGS=--u
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv: 'pipx install uv', or name it with UV=path/to/uv." >&2; exit 1; }
 	@$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
 		--custom-compile-command "make lock" pyproject.toml --extra sklearn --group dev -o requirements/dev.txt $(ARGS)
+	@cd tests/conformance/requirements && for file in *.in; do \
+		$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
+			--custom-compile-command "make lock" $$file -o $${file%.in}.txt $(ARGS) || exit 1; done
 
 bench: setup ## Measure what a request costs: predictions beside nginx and FastAPI, then the control API
 	@$(PY) -m bench.run $(ARGS)
@@ -77,5 +84,5 @@ bench-core: setup ## The control API alone, over a small and a large store (ARGS
 	@$(PY) -m bench.core $(ARGS)
 
 clean: ## Remove .venv, caches and build output (data dirs stay)
-	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench/results
+	@rm -rf .venv .venvs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench/results
 	@find src tests bench tools examples -name __pycache__ -prune -exec rm -rf {} +

@@ -27,10 +27,13 @@ from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import Boot, Listener, ProcessSpec
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from starlette.applications import Starlette
 
     from mizzen.access.jwts import Trust
     from mizzen.controllers.access import AccessPublisher
+    from mizzen.controllers.happenings import Happenings
     from mizzen.server.jwks import IssuerKeys
     from mizzen.server.tokens import AdminToken
     from mizzen.stores.sqlite import SqliteStore
@@ -144,10 +147,10 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     from mizzen.server import pages, pruning
     from mizzen.server.app import create_app
     from mizzen.server.collection import keep_collecting
+    from mizzen.server.emptying import keep_emptying
     from mizzen.server.oidc import Oidc
     from mizzen.server.removal import finish_cascades
     from mizzen.server.tokens import AdminToken
-    from mizzen.stores.sqlite import SqliteStore
     from mizzen.stores.vault import Vault
     from mizzen.supervisor import revive
 
@@ -155,7 +158,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     home = Home.of(root)
     token = AdminToken.load_or_create(root / "admin-token")
     inference_url = url_of(dict(zip(("host", "port"), _socket(listeners["inference"]).getsockname()[:2], strict=True)))
-    store = await SqliteStore.open(root / "mizzen.db", clock=_now, new_id=_new_id)
+    store = await _store(root / "mizzen.db")
     blobs = FileBlobs(root / "blobs")
     await asyncio.to_thread(blobs.sweep)
     vault = Vault(store.secrets, root / "secret-key")
@@ -163,7 +166,8 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     context = Context(capabilities=frozenset(engine.capabilities))
     accepting = (acceptance.Acceptance(kind, context) for kind in acceptance.KINDS)
     working = (Models(context), Versions(context), Serving(inference_url, context), Workloads(engine))
-    loop = Loop(store, [*working, *accepting], now=_now)
+    happenings = _recorder(store)
+    loop = Loop(store, [*working, *accepting], now=_now, recorder=happenings)
     vouching = _vouching(settings)
     publisher = _publisher(settings, store, token, vouching)
     # Before anybody is answered: whoever got in at the last start may have lost their rights since.
@@ -198,11 +202,13 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
         await _until_stopped(
             *_answering(app, settings, listeners),
             loop.run(),
+            happenings.run(),
             TablePublisher(store, root / "table.json").run(),
             publisher.run(),
             RefusalsIntake(store.audit, root / "refusals").run(),
             pruning.keep_pruning(store.audit, _now, days=settings.audit_days, refusals=settings.audit_refusal_rows),
             finish_cascades(store),
+            keep_emptying(store, vault),
             keep_collecting(store, blobs, _now, grace=timedelta(hours=settings.garbage_hours)),
             hints(),
             revive.keep(home, listeners, delay=0.0),
@@ -210,6 +216,16 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     finally:
         await engine.close()
         await store.close()
+
+
+async def _store(path: Path) -> SqliteStore:
+    """With the namespaces that have to be there, also in a data dir that is older than they are."""
+    from mizzen.server import namespaces
+    from mizzen.stores.sqlite import SqliteStore
+
+    store = await SqliteStore.open(path, clock=_now, new_id=_new_id)
+    await namespaces.prepare(store, await store.namespaces())
+    return store
 
 
 def _answering(
@@ -322,6 +338,14 @@ def _publisher(
         vouching=Vouching(*vouching) if vouching else None,
         now=_now,
     )
+
+
+def _recorder(store: SqliteStore) -> Happenings:
+    """Keeps Events of what controllers do; who may read a model may read those of all that belongs to it."""
+    from mizzen.controllers.happenings import Happenings
+    from mizzen.server import targets
+
+    return Happenings(store, lambda resource: min(targets.of(resource).models, default=""), now=_now)
 
 
 async def _until_stopped(server: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:

@@ -22,7 +22,7 @@ from mizzen.errors import FAMILY, MizzenError
 from mizzen.gateway import metrics
 from mizzen.kinds import conditions
 from mizzen.kinds.application import components, policies, steps, traits
-from mizzen.kinds.catalog import KINDS, Kind
+from mizzen.kinds.catalog import CORE, KINDS, Kind
 from mizzen.kinds.meta import Part
 from mizzen.kinds.parts.typed import Type
 from mizzen.settings import Settings
@@ -43,8 +43,8 @@ GIVES_REASONS = sorted(
     ]
 )  # fmt: skip
 """Where conditions and their reasons come from."""
-OTHER_WORDS = frozenset({"True", "False", "Unknown", "Always", "Never"})
-KIND_NAMES = frozenset(name for kind in KINDS for name in (kind.name, *kind.other_names))
+OTHER_WORDS = frozenset({"True", "False", "Unknown", "Always", "Never", "Normal", "Warning"})
+KIND_NAMES = frozenset(name for kind in (*KINDS, *CORE) for name in (kind.name, *kind.other_names))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -123,11 +123,12 @@ def test_every_setting_is_documented() -> None:
 
 def test_every_condition_and_reason_that_is_given_is_documented_and_no_other() -> None:
     words = {word for file in GIVES_REASONS for word in _words(file.read_text("utf-8"))}
-    documented = set(conditions.TYPES) | set(conditions.REASONS)
+    documented = set(conditions.TYPES) | set(conditions.REASONS) | set(conditions.HAPPENINGS)
     assert words - documented == set()
     assert documented - words == set()
     page = _page("conditions.md")
-    for section, table in (("Types", conditions.TYPES), ("Reasons", conditions.REASONS)):
+    tables = {"Types": conditions.TYPES, "Reasons": conditions.REASONS, "Events": conditions.HAPPENINGS}
+    for section, table in tables.items():
         for word, text in table.items():
             assert text.endswith("."), word
             assert f"| `{word}` |" in _section(page, section)

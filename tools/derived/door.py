@@ -33,43 +33,16 @@ from tools.derived.operations import (
     Operation,
     one,
 )
-from tools.derived.shapes import FLAG, Schema, ref, text
+from tools.derived.shapes import Schema, ref
 
 FOLDER = "src/mizzen/server/door/openapi"
-SCALE = "io.k8s.api.autoscaling.v1.Scale"
-PATCHES = {
-    "application/merge-patch+json": f"{META}.Patch",
-    "application/json-patch+json": f"{META}.JsonPatch",
-    "application/apply-patch+yaml": KIND,
+NAMES = {
+    "Status": f"{META}.Status",
+    "Patch": f"{META}.Patch",
+    "JsonPatch": f"{META}.JsonPatch",
+    "Scale": "io.k8s.api.autoscaling.v1.Scale",
 }
-WRITTEN = ("dryRun", "fieldManager", "fieldValidation")
-
-COMING: tuple[Operation, ...] = (
-    Operation("PATCH", ONE, "patch{Kind}", "Change parts of an object, or apply it.", {200: KIND, 201: KIND},
-              query=(*WRITTEN, "force"), body=PATCHES, conflicts=True, writes=True),
-    Operation("GET", f"{ONE}/status", "read{Kind}Status", "Read an object.", {200: KIND}, writes=True),
-    Operation("PUT", f"{ONE}/status", "replace{Kind}Status", "Replace the status of an object.", {200: KIND},
-              query=WRITTEN, body=one(KIND), conflicts=True, writes=True),
-    Operation("PATCH", f"{ONE}/status", "patch{Kind}Status", "Change parts of the status of an object.", {200: KIND},
-              query=(*WRITTEN, "force"), body=PATCHES, conflicts=True, writes=True),
-    Operation("GET", f"{ONE}/scale", "read{Kind}Scale", "Read how many replicas are wanted and there.", {200: SCALE},
-              only="InferenceModel"),
-    Operation("PUT", f"{ONE}/scale", "replace{Kind}Scale", "Change how many replicas are wanted.", {200: SCALE},
-              query=WRITTEN, body=one(SCALE), conflicts=True, only="InferenceModel"),
-    Operation("PATCH", f"{ONE}/scale", "patch{Kind}Scale", "Change how many replicas are wanted.", {200: SCALE},
-              query=(*WRITTEN, "force"), body=dict.fromkeys(PATCHES, f"{META}.Patch"), conflicts=True,
-              only="InferenceModel"),
-)  # fmt: skip
-"""Not in `RESOURCES` yet."""
-COMING_PARAMETERS: dict[str, tuple[Schema, str]] = {
-    "fieldManager": (text(), "Who owns the fields that are written: the program, as it calls itself."),
-    "fieldValidation": (
-        {"type": "string", "enum": ["Ignore", "Warn", "Strict"]},
-        "What becomes of unknown fields; Strict, which refuses them, if absent.",
-    ),
-    "force": (FLAG, "When applying: take fields from their owners."),
-}
-ALL_PARAMETERS = COMING_PARAMETERS | PARAMETERS
+"""What Kubernetes calls the shapes that the rows name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +117,7 @@ def document(root: str) -> dict[str, Any]:
 
 def operations_of(entry: Entry) -> Iterator[Operation]:
     """Its rows, with its own paths and names."""
-    for row in (*RESOURCES, *COMING):
+    for row in RESOURCES:
         if (row.writes and not entry.writable) or row.only not in ("", entry.kind):
             continue
         if entry.asked and row.method != "POST":
@@ -153,8 +126,8 @@ def operations_of(entry: Entry) -> Iterator[Operation]:
         if entry.root != ROOT and row.path not in (EVERYWHERE, WITHIN, ONE):
             continue
         if not entry.namespaced:
-            if (row.method, row.path) == ("GET", WITHIN):
-                continue  # it is the same as everywhere
+            if row.path == WITHIN and row.method in ("GET", "DELETE"):
+                continue  # to list is the same as everywhere, and nobody deletes them all
             path = path.replace("/namespaces/{namespace}", "")
         yield replace(
             row, path=entry.root + path.replace("{plural}", entry.plural), id=row.id.replace(KIND, entry.kind)
@@ -182,11 +155,13 @@ def _operation(operation: Operation, entry: Entry) -> dict[str, Any]:
 
 
 def _action(operation: Operation) -> str:
-    return "list" if KIND_LIST in operation.answers.values() else operation.method.lower()
+    if KIND_LIST in operation.answers.values():
+        return "deletecollection" if operation.method == "DELETE" else "list"
+    return operation.method.lower()
 
 
 def _kind_of(operation: Operation, entry: Entry) -> dict[str, str]:
-    if SCALE in operation.answers.values():
+    if "Scale" in operation.answers.values():
         return {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     return _kind(entry, entry.kind)
 
@@ -201,7 +176,7 @@ def _parameters(operation: Operation) -> Iterator[dict[str, Any]]:
         schema: Schema = {"type": "string"}
         yield {"name": name, "in": "path", "description": PATH_PARAMETERS[name], "required": True, "schema": schema}
     for name in operation.query:
-        schema, about = ALL_PARAMETERS[name]
+        schema, about = PARAMETERS[name]
         yield {"name": name, "in": "query", "description": about, "schema": schema}
 
 
@@ -216,12 +191,9 @@ def _answer(operation: Operation, code: int, entry: Entry) -> dict[str, Any]:
 
 
 def _schema(body: str | Schema, entry: Entry) -> Schema:
-    match body:
-        case dict():
-            return body
-        case "Status":
-            return ref(f"{META}.Status")
-    return ref(str(body).replace(KIND, entry.name))
+    if not isinstance(body, str):
+        return body
+    return ref(NAMES.get(body) or body.replace(KIND, entry.name))
 
 
 def _shared(node: Any) -> dict[str, Schema]:

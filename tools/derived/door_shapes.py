@@ -76,19 +76,11 @@ SHARED: dict[str, Schema] = {
             uid=text("It is still this object."), resourceVersion=text("Nobody has written it since."),
         ),
     ),
-    f"{META}.Patch": {"description": "What to change.", "type": "object"},
-    f"{META}.JsonPatch": {
-        **many(OPEN), "description": "Steps of RFC 6902, one after the other.",
-    },
+    f"{META}.Patch": SHAPES["Patch"],
+    f"{META}.JsonPatch": SHAPES["JsonPatch"],
     "io.k8s.api.autoscaling.v1.Scale": {
         **whole(
-            "How many replicas there are to be, and are.",
-            spec=shape("What is wanted.", replicas={**NUMBER, "description": "How many replicas there are to be."}),
-            status=shape(
-                "What is there.",
-                replicas={**NUMBER, "description": "How many replicas there are."},
-                selector=text("Labels that the replicas have."),
-            ),
+            SHAPES["Scale"]["description"], **{part: SHAPES["Scale"]["properties"][part] for part in ("spec", "status")}
         ),
         "x-kubernetes-group-version-kind": [{"group": "autoscaling", "version": "v1", "kind": "Scale"}],
     },

@@ -117,8 +117,8 @@ def failures(operation: Operation) -> tuple[int, ...]:
         codes.add(409)
     if "continue" in operation.query:
         codes.add(410)
-    if operation.body:
-        codes |= {413, 415, 422}
+    if operation.body or "propagationPolicy" in operation.query:
+        codes |= {413, 415, 422}  # a deletion may have options in its body
     return tuple(sorted(codes))
 
 

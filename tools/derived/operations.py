@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mizzen.server.door import discovery, documents
+from mizzen.server import writing
+from mizzen.server.door import discovery, documents, events, namespaces, protobuf, reviews
 from mizzen.server.incoming import ARCHIVE_TYPES
 from mizzen.server.resources import ROOT
 from tools.derived.shapes import FLAG, NUMBER, PAST, Schema, text
@@ -23,6 +24,7 @@ KIND, KIND_LIST = "{Kind}", "{Kind}List"
 """Stand for the schemas of a kind and of a list of it."""
 
 _BYTES: Schema = {"type": "string", "format": "binary"}
+_ANY: Schema = {"type": "object"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Operation:
         return self.method, self.path
 
 
-def one(name: str, **more: str | Schema) -> dict[str, str | Schema]:
+def one(name: str | Schema, **more: str | Schema) -> dict[str, str | Schema]:
     """An object, in JSON or YAML."""
     return {JSON: name, YAML: name, **more}
 
@@ -70,7 +72,23 @@ PARAMETERS: dict[str, tuple[Schema, str]] = {
     "watch": (FLAG, "Stream changes instead of a list: one JSON object per line."),
     "resourceVersion": (text(), "Watch what changed after this; if absent, all there is and then what changes."),
     "timeoutSeconds": ({**NUMBER, "minimum": 1}, "End the watch after this time."),
+    "resourceVersionMatch": (text(), "Of a list: taken, and not needed. It is always the newest state."),
+    "allowWatchBookmarks": (FLAG, "Of a watch: lines of type BOOKMARK may say how far it has come."),
+    "sendInitialEvents": (FLAG, "Of a watch: begin with all there is, and say with a BOOKMARK when that was all."),
     "dryRun": ({"type": "string", "enum": ["All"]}, "Do everything but write."),
+    "fieldManager": (text(), "Who owns the fields that are written: the program, as it calls itself."),
+    "fieldValidation": (
+        {"type": "string", "enum": ["Ignore", "Warn", "Strict"]},
+        "What becomes of unknown fields: refused with Strict, which is meant if absent; else left out.",
+    ),
+    "force": (FLAG, "When applying: take fields from their owners."),
+    "propagationPolicy": (
+        {"type": "string", "enum": ["Background", "Foreground"]},
+        "Foreground ends first what is in the way; else what is used is not deleted.",
+    ),
+    "gracePeriodSeconds": ({**NUMBER, "minimum": 0}, "Taken, and not needed: what runs ends as soon as it can."),
+    "orphanDependents": ({"type": "boolean", "enum": [False]}, "Only false: nothing lives on without its owner."),
+    "pretty": (text(), "Taken, and not needed."),
     "assume": ({"type": "string"}, "With dryRun: objects that count as there, `Kind/name`, several with commas."),
     "includeObject": (
         {"type": "string", "enum": ["None", "Metadata", "Object"]},
@@ -116,9 +134,17 @@ HEADERS: dict[str, str] = {
 
 HERE = ("namespace",)
 PAGE = ("limit", "continue")
+SELECTED = ("labelSelector", "fieldSelector")
+SHOWN = ("includeObject", "pretty", "timeout")
 LISTED = (
-    *PAGE, "labelSelector", "fieldSelector", "watch", "resourceVersion", "timeoutSeconds", "includeObject",
+    *PAGE, *SELECTED, "watch", "resourceVersion", "resourceVersionMatch", "timeoutSeconds", "allowWatchBookmarks",
+    "sendInitialEvents", *SHOWN,
 )  # fmt: skip
+PATCHED = ("dryRun", "fieldManager", "fieldValidation", "force", *SHOWN)
+WRITTEN = ("dryRun", "assume", "fieldManager", "fieldValidation", *SHOWN)
+DELETED = ("dryRun", "propagationPolicy", "gracePeriodSeconds", "orphanDependents", "pretty", "timeout")
+PATCHES: dict[str, str | Schema] = {writing.MERGE: "Patch", writing.JSON: "JsonPatch", writing.APPLY: KIND}
+SCALED = "InferenceModel"
 ABOUT_FILES = ("framework", "entrypoint", "image", "parentJob", "labels", "requirements")
 FILES = one("NewVersion", **dict.fromkeys(sorted(ARCHIVE_TYPES), _BYTES), **{"multipart/form-data": "VersionForm"})
 
@@ -136,15 +162,30 @@ RESOURCES: tuple[Operation, ...] = (
     Operation("GET", EVERYWHERE, "list{Kind}Everywhere", "List or watch objects of all namespaces.", {200: KIND_LIST},
               query=LISTED),
     Operation("GET", WITHIN, "list{Kind}", "List or watch objects.", {200: KIND_LIST}, query=LISTED),
-    Operation("POST", WITHIN, "create{Kind}", "Create an object.", {201: KIND}, query=("dryRun", "assume"),
-              body=one(KIND),
+    Operation("POST", WITHIN, "create{Kind}", "Create an object.", {201: KIND}, query=WRITTEN, body=one(KIND),
               conflicts=True, writes=True),
-    Operation("GET", ONE, "read{Kind}", "Read an object.", {200: KIND}, query=("includeObject",)),
+    Operation("DELETE", WITHIN, "deleteAll{Kind}", "Delete objects, as far as one may: all that are selected.",
+              {200: KIND_LIST}, query=(*DELETED, *PAGE, *SELECTED, "resourceVersion", "resourceVersionMatch"),
+              conflicts=True, writes=True),
+    Operation("GET", ONE, "read{Kind}", "Read an object.", {200: KIND}, query=("resourceVersion", *SHOWN)),
     Operation("PUT", ONE, "replace{Kind}",
               "Replace an object; with `metadata.resourceVersion`, only if it is still that one.", {200: KIND},
-              query=("dryRun", "assume"), body=one(KIND), conflicts=True, writes=True),
+              query=WRITTEN, body=one(KIND), conflicts=True, writes=True),
+    Operation("PATCH", ONE, "patch{Kind}", "Change parts of an object, or apply it, which makes it if need be.",
+              {200: KIND, 201: KIND}, query=(*WRITTEN, "force"), body=PATCHES, conflicts=True, writes=True),
     Operation("DELETE", ONE, "delete{Kind}", "Delete an object: 202 until what hangs on it has gone.",
-              {200: "Status", 202: KIND}, query=("dryRun",), conflicts=True, writes=True),
+              {200: "Status", 202: KIND}, query=DELETED, conflicts=True, writes=True),
+    Operation("GET", f"{ONE}/status", "read{Kind}Status", "Read an object.", {200: KIND}, query=SHOWN, writes=True),
+    Operation("PUT", f"{ONE}/status", "replace{Kind}Status", "Replace the status of an object. Needs `admin`.",
+              {200: KIND}, query=PATCHED, body=one(KIND), conflicts=True, writes=True),
+    Operation("PATCH", f"{ONE}/status", "patch{Kind}Status", "Change parts of the status of an object. Needs `admin`.",
+              {200: KIND}, query=PATCHED, body=PATCHES, conflicts=True, writes=True),
+    Operation("GET", f"{ONE}/scale", "read{Kind}Scale", "Read how many replicas are wanted and there.", {200: "Scale"},
+              query=("pretty", "timeout"), only=SCALED),
+    Operation("PUT", f"{ONE}/scale", "replace{Kind}Scale", "Change how many replicas are wanted.", {200: "Scale"},
+              query=WRITTEN, body=one("Scale"), conflicts=True, only=SCALED),
+    Operation("PATCH", f"{ONE}/scale", "patch{Kind}Scale", "Change how many replicas are wanted.", {200: "Scale"},
+              query=(*WRITTEN, "force"), body={**PATCHES, writing.APPLY: "Scale"}, conflicts=True, only=SCALED),
     Operation("GET", f"{ONE}/log", "log{Kind}", "What its processes printed.", {200: {"type": "string"}},
               query=("tail", "follow"), media="text/plain", only="InferenceModel"),
 )  # fmt: skip
@@ -232,7 +273,7 @@ PEOPLE: tuple[Operation, ...] = (
               query=("actor", "namespace", "kind", "name", "allowed", "since", "until", *PAGE), tag="people"),
 )  # fmt: skip
 
-DOOR: tuple[Operation, ...] = tuple(
+_DISCOVERY: tuple[Operation, ...] = tuple(
     Operation("GET", path, id_, summary, {200: {"type": "object"}}, query=("timeout",), tag="kubernetes")
     for path, id_, summary in (
         ("/api", "coreVersions", "Versions of the core group."),
@@ -250,5 +291,42 @@ DOOR: tuple[Operation, ...] = tuple(
               tag="kubernetes")
     for number, path in enumerate(("api/v1", *(f"apis/{version}" for version in discovery.GROUPS)), 1)
 )  # fmt: skip
+
+_EVENTS: tuple[Operation, ...] = (
+    Operation("GET", events.EVERYWHERE, "listEventEverywhere", "List or watch Events of all namespaces.",
+              {200: {"type": "object"}}, query=LISTED, tag="kubernetes"),
+    Operation("GET", events.WITHIN, "listEvent", "List or watch Events: what happened to objects in the last hour.",
+              {200: {"type": "object"}}, query=LISTED, tag="kubernetes"),
+    Operation("GET", f"{events.WITHIN}/{{name}}", "readEvent", "Read an Event.", {200: {"type": "object"}},
+              query=("resourceVersion", *SHOWN), tag="kubernetes"),
+)  # fmt: skip
+
+_SENT = {**one(_ANY), protobuf.MEDIA_TYPE: _BYTES}
+_NAMESPACES: tuple[Operation, ...] = (
+    Operation("GET", namespaces.ROOT, "listNamespace", "List or watch namespaces.", {200: _ANY}, query=LISTED,
+              tag="kubernetes"),
+    Operation("POST", namespaces.ROOT, "createNamespace", "Create a namespace.", {201: _ANY}, query=WRITTEN,
+              body=_SENT, conflicts=True, tag="kubernetes"),
+    Operation("GET", f"{namespaces.ROOT}/{{name}}", "readNamespace", "Read a namespace.", {200: _ANY},
+              query=("resourceVersion", *SHOWN), tag="kubernetes"),
+    Operation("PUT", f"{namespaces.ROOT}/{{name}}", "replaceNamespace", "Replace labels and annotations of one.",
+              {200: _ANY}, query=WRITTEN, body=_SENT, conflicts=True, tag="kubernetes"),
+    Operation("PATCH", f"{namespaces.ROOT}/{{name}}", "patchNamespace", "Change labels and annotations of one.",
+              {200: _ANY, 201: _ANY}, query=(*WRITTEN, "force"), body={**PATCHES, writing.APPLY: _ANY},
+              conflicts=True, tag="kubernetes"),
+    Operation("DELETE", f"{namespaces.ROOT}/{{name}}", "deleteNamespace", "Delete a namespace with all that is in it.",
+              {200: _ANY, 202: _ANY}, query=DELETED, conflicts=True, tag="kubernetes"),
+)  # fmt: skip
+_REVIEWS: tuple[Operation, ...] = tuple(
+    Operation("POST", f"/apis/{version}/{plural}", id_, summary, {201: _ANY}, query=reviews.QUERY, body=_SENT,
+              tag="kubernetes")
+    for version, plural, id_, summary in (
+        (discovery.AUTHORIZATION, "selfsubjectaccessreviews", "reviewAccess", "Ask whether one may do something."),
+        (discovery.AUTHORIZATION, "selfsubjectrulesreviews", "reviewRules", "Ask what one may do."),
+        (discovery.AUTHENTICATION, "selfsubjectreviews", "reviewSelf", "Ask who one is."),
+    )
+)  # fmt: skip
+
+DOOR = (*_DISCOVERY, *_EVENTS, *_NAMESPACES, *_REVIEWS)
 
 OPERATIONS = (*PLANE, *MODELS, *PEOPLE, *DOOR)

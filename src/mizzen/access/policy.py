@@ -25,7 +25,7 @@ CLOSED_KINDS = frozenset({"User", "Secret", "AuditEntry", "RoleBinding", "Worklo
 CLOSED_SUBRESOURCES = frozenset({"logs", "monitor"})
 """What strangers never see, however open the plane is: monitoring tools and what processes print say too much."""
 
-TELLING_KINDS = frozenset({"Revision"})
+TELLING_KINDS = frozenset({"Revision", "Event"})
 """Kinds whose objects tell of objects of any kind, also of a closed one."""
 
 LONGEST_NAME, LONGEST_NAMESPACE = 200, 100
@@ -142,8 +142,7 @@ def allowed(
     for binding in own:
         if grants(binding, actor, verb, target):
             return Verdict(True, f"RoleBinding {binding.namespace}/{binding.name} lets {actor.name} {verb}")
-    if own and verb == "read" and target.kind == "Plane":
-        # What a client asks before anything else: the version, which kinds there are.
+    if verb == "read" and _around(target, own):
         return Verdict(True, f"{actor.name} has rights here")
     if named is not None and not _readable(actor, target, own, anonymous=anonymous):
         target = named
@@ -165,13 +164,14 @@ def reach(
     whole = allowed(actor, verb, target, (), anonymous=anonymous)
     if whole.allowed and (actor.admin or kind not in TELLING_KINDS):
         return Reach(actor.admin, not actor.admin, frozenset(), frozenset(), verb, whole.reason)
+    room = kind == "Namespace" and verb == "read"  # whoever has any right in it knows that it is there
     giving = [
         binding
         for binding in bindings
         if speaks_of(binding, actor)
-        and _gives(binding, verb)
         and namespace in ("", binding.namespace)
-        and not binding.alias  # lets nobody see more than what is asked for through that alias
+        # Through an alias nobody sees more than what is asked for through that alias.
+        and (room or (_gives(binding, verb) and not binding.alias))
     ]
     reason = whole.reason
     if giving and not whole.allowed:
@@ -180,8 +180,8 @@ def reach(
     return Reach(
         False,
         whole.allowed,
-        frozenset(binding.namespace for binding in giving if not binding.model),
-        frozenset((binding.namespace, binding.model) for binding in giving if binding.model),
+        frozenset(binding.namespace for binding in giving if room or not binding.model),
+        frozenset((binding.namespace, binding.model) for binding in giving if binding.model and not room),
         verb,
         reason,
     )
@@ -223,6 +223,13 @@ def _readable(actor: Actor, target: Target, own: Sequence[Binding], *, anonymous
 def _themselves(actor: Actor, verb: Verb, target: Target) -> bool:
     known = actor != ANONYMOUS and target.namespace == ""
     return known and target.kind == "User" and target.name == actor.name and verb in ("read", "write")
+
+
+def _around(target: Target, own: Sequence[Binding]) -> bool:
+    """Is it what all who have any right must know: which kinds and namespaces there are, and the version?"""
+    if target.kind == "Plane":
+        return bool(own)
+    return target.kind == "Namespace" and any(binding.namespace == target.namespace for binding in own)
 
 
 def _refusal(actor: Actor, verb: Verb, target: Target, own: list[Binding]) -> str:

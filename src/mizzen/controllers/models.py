@@ -22,6 +22,7 @@ from mizzen.kinds.text.references import Reference
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.controller import Decision, Presence, find
 from mizzen.reconcile.mentions import Mentions
+from mizzen.reconcile.recorder import Note
 from mizzen.stores.store import Guard, Present, Store, Where
 
 
@@ -107,17 +108,21 @@ class Models:
 def _first_name(facts: ModelFacts, accepted: Condition, status: ModelStatus, now: datetime) -> Decision:
     spec, served = ModelSpec.of(facts.resource), _served(facts.inference_models, facts.versions)
     answering = {entry.version for entry in served}
+    aliases = answering_aliases(spec.aliases, status.aliases, answering)
+    notes = tuple(
+        Note("AliasMoved", f"alias '{alias}' is answered by version {version}")
+        for alias, version in aliases.items()
+        if status.aliases.get(alias) != version
+    )
     # Everything else of the status is carried over: the server counts `highestVersion` in it.
     status = status.model_copy(
         update={
-            "conditions": (_told(accepted, spec.aliases, facts.versions),),
-            "aliases": answering_aliases(spec.aliases, status.aliases, answering),
-            "alias_of": None,
+            "conditions": (_told(accepted, spec.aliases, facts.versions),), "aliases": aliases, "alias_of": None,
         }
-    )
+    )  # fmt: skip
     chosen = _chosen(served, status, track=spec.track)
     if chosen is None:
-        return Decision(status=status)
+        return Decision(status=status, notes=notes)
     current = Current(version=chosen.version, actor=chosen.actor, time=format_time(now))
     previous = status.current.version if status.current else status.previous
     return Decision(
@@ -125,6 +130,7 @@ def _first_name(facts: ModelFacts, accepted: Condition, status: ModelStatus, now
         decision="promoted",
         actor=chosen.actor,
         guard=_still_answers(facts.resource.ref, chosen.version),
+        notes=(*notes, Note("Promoted", f"version {chosen.version} became current")),
     )
 
 
@@ -144,9 +150,12 @@ def _second_name(facts: ModelFacts, second: Reference, accepted: Condition, stat
     version = second.version or (current.version if current else "")
     served = _served(facts.inference_models, facts.versions)
     update: dict[str, object] = {"conditions": (accepted,)}
+    notes: tuple[Note, ...] = ()
     if any(entry.version == version for entry in served):
         update["alias_of"] = str(second)
-    return Decision(status=status.model_copy(update=update))
+        if status.alias_of != str(second):
+            notes = (Note("AliasMoved", f"is answered by {second}"),)
+    return Decision(status=status.model_copy(update=update), notes=notes)
 
 
 def _refusal(facts: ModelFacts, second: Reference) -> Condition | None:

@@ -9,7 +9,7 @@ that is meant through an alias, or as the current one, is looked up when the spe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,6 +24,7 @@ from mizzen.kinds.text.frameworks import SERVED_FRAMEWORKS
 from mizzen.kinds.workload import MODEL_LABEL, ReplicaStatus, WorkloadStatus
 from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.mentions import Mentions
+from mizzen.reconcile.recorder import Note
 from mizzen.stores.store import Store, Where
 
 CRASHES = 2
@@ -123,7 +124,8 @@ class Serving:
     def _accepted(
         self, facts: ServingFacts, spec: InferenceModelSpec, version: ModelVersionSpec, accepted: Condition
     ) -> Decision:
-        served = InferenceModelStatus.of(facts.resource).serving_version
+        told = InferenceModelStatus.of(facts.resource)
+        served = told.serving_version
         workload = _running(facts, version.version)
         children = [_workload(facts.resource, spec, version)]
         if workload is not None and _available(workload):
@@ -134,9 +136,8 @@ class Serving:
             served = served if older else None
         target = None if spec.target_version == version.version else version.version
         conditions = (accepted, _ready(spec, version.version, workload))
-        return Decision(
-            children=tuple(children), status=self._status(facts.resource, target, served, workload, conditions)
-        )
+        status = self._status(facts.resource, target, served, workload, conditions)
+        return Decision(children=tuple(children), status=status, notes=tuple(_notes(facts.resource, told, status)))
 
     def _refused(self, facts: ServingFacts, accepted: Condition, reason: str, message: str) -> Decision:
         told = InferenceModelStatus.of(facts.resource)
@@ -165,6 +166,15 @@ class Serving:
             ready_replicas=sum(replica.state == "ready" for replica in replicas),
             restarts=sum(replica.restarts for replica in replicas),
         )
+
+
+def _notes(resource: Resource, told: InferenceModelStatus, status: InferenceModelStatus) -> Iterator[Note]:
+    before, now = told.serving_version, status.serving_version
+    if before and now and before != now:
+        yield Note("Switched", f"version {now} answers instead of version {before}")
+    # With another spec it may be another Workload that is counted.
+    if told.observed_generation == resource.meta.generation and status.restarts > told.restarts:
+        yield Note("ReplicaEnded", "a replica ended and was started again; its log may say why", warning=True)
 
 
 async def _children(store: Store, resource: Resource) -> tuple[Resource, ...]:

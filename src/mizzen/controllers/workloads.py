@@ -5,17 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from mizzen.engines.engine import Engine, Observation
 from mizzen.errors import Invalid
-from mizzen.kinds import catalog
+from mizzen.kinds import catalog, conditions
 from mizzen.kinds.catalog import NOTHING_KNOWN
 from mizzen.kinds.meta import ENGINE_FINALIZER, Condition, Ref, Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 from mizzen.reconcile.controller import Decision, find
+from mizzen.reconcile.recorder import Note
 from mizzen.stores.store import Store
 
 WHILE_DELETING = 0.2
@@ -71,9 +72,15 @@ class Workloads:
         replicas = facts.observation.replicas if not facts.fault else _refused(facts)
         unsettled = any(replica.state in _UNSETTLED for replica in replicas)
         accepted, _ = catalog.accepted(facts.resource, NOTHING_KNOWN)
+        available = _available(replicas, facts.fault)
+        # What keeps all replicas from answering is told by the condition. It does not tell of one among others that
+        # ended, nor of one that is already starting again.
+        quiet = available.true or available.reason in conditions.ORDINARY
+        notes = tuple(_ended(WorkloadStatus.of(facts.resource).replicas, replicas)) if quiet else ()
         return Decision(
-            status=WorkloadStatus(replicas=replicas, conditions=(accepted, _available(replicas, facts.fault))),
+            status=WorkloadStatus(replicas=replicas, conditions=(accepted, available)),
             again=WHILE_UNSETTLED if unsettled else SAFETY_NET,
+            notes=notes,
         )
 
 
@@ -83,6 +90,18 @@ def _refused(facts: WorkloadFacts) -> tuple[ReplicaStatus, ...]:
     if any(replica.state == "ready" for replica in told):
         return told
     return (ReplicaStatus.model_validate({"index": 0, "state": "failed", "message": facts.fault}),)
+
+
+def _ended(told: tuple[ReplicaStatus, ...], seen: tuple[ReplicaStatus, ...]) -> Iterator[Note]:
+    """Of replicas that ended since they were told of: one that waits to be started again, or was already."""
+    before = {replica.index: replica for replica in told}
+    for replica in seen:
+        was = before.get(replica.index)
+        if was is None or was.state in ("waiting", "failed"):
+            continue
+        if replica.state in ("waiting", "failed") or replica.restarts > was.restarts:
+            said = replica.message or "ended, and answers again"
+            yield Note("ReplicaEnded", f"replica {replica.index}: {said}", warning=True)
 
 
 def _available(replicas: tuple[ReplicaStatus, ...], fault: str) -> Condition:

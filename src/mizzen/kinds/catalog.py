@@ -12,6 +12,7 @@ from mizzen.kinds.access import RoleBindingSpec, RoleBindingStatus
 from mizzen.kinds.application.initializer import InitializerSpec, InitializerStatus
 from mizzen.kinds.application.spec import ApplicationSpec, ApplicationStatus
 from mizzen.kinds.called import Called
+from mizzen.kinds.core import EventSpec, EventStatus, NamespaceSpec, NamespaceStatus
 from mizzen.kinds.findings import Context, Finding, Findings, examine
 from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
 from mizzen.kinds.meta import (
@@ -60,6 +61,9 @@ class Kind(Called):
     """Paths of what stores find objects by as well, though it is only a part of what a field holds; see `field`."""
     model: str = ""
     """Path of the field that says which model an object belongs to; `metadata.name` for the model itself."""
+    unrecorded: bool = False
+    """Stores keep no history of these, and show them only to who watches their kind: they tell of other objects, and
+    whoever watches everything is told of those already."""
 
     @classmethod
     def of(cls, name: str, spec: type[Spec], status: type[Status], **more: Any) -> Kind:
@@ -138,7 +142,24 @@ KINDS: tuple[Kind, ...] = (
     ),
 )  # fmt: skip
 
-BY_NAME: dict[str, Kind] = {kind.name: kind for kind in KINDS}
+CORE: tuple[Kind, ...] = (
+    Kind(
+        "Event", "events", "ev", (), about="Something that happened to an object.", internal=True,
+        spec=EventSpec, status=EventStatus, unrecorded=True,
+        indexed=(
+            "spec.involvedObject.apiVersion", "spec.involvedObject.kind", "spec.involvedObject.namespace",
+            "spec.involvedObject.name", "spec.involvedObject.uid", "spec.reason", "spec.type",
+        ),
+    ),
+    Kind(
+        "Namespace", "namespaces", "ns", (), about="A room for names of objects.",
+        spec=NamespaceSpec, status=NamespaceStatus,
+    ),
+)  # fmt: skip
+"""Kinds of Kubernetes itself, in its apiVersion `v1`: kept as the others are, shown at the door only."""
+
+BY_NAME: dict[str, Kind] = {kind.name: kind for kind in (*KINDS, *CORE)}
+UNRECORDED = frozenset(kind.name for kind in CORE if kind.unrecorded)
 BY_PLURAL: dict[str, Kind] = {kind.plural: kind for kind in KINDS}
 
 

@@ -1,4 +1,5 @@
-"""Every condition a status may hold and every reason it may give, each with what it means to whoever reads it.
+"""Every condition a status may hold and every reason it may give, each with what it means to whoever reads it; and what
+else the Events of objects tell of.
 
 docs/reference/conditions.md is made from here. A test fails on a reason that a controller or engine gives and that is
 not here, and on one that is here and that nobody gives.
@@ -47,3 +48,16 @@ REASONS: dict[str, str] = {
     "NotServedYet": "No server of the version has answered yet.",
     "Served": "A server of the version answered.",
 }
+
+ORDINARY = frozenset({"Starting", "Stopping", "NoReplicas", "NotServedYet"})
+"""Reasons for something not to be so that are nobody's trouble. All others, of what is not `True`, are."""
+
+HAPPENINGS: dict[str, str] = {
+    "Created": "What the object needs was made.",
+    "Deleted": "What the object no longer needs is ending.",
+    "Switched": "Another version answers than before.",
+    "Promoted": "A version became the current one of its model by itself: as the first, or as the latest.",
+    "AliasMoved": "An alias, or a second name, is answered by another version.",
+    "ReplicaEnded": "A replica ended by itself; the message says how.",
+}
+"""Reasons that only Events give, beside those of conditions."""

@@ -55,7 +55,7 @@ class Ref:
     def __str__(self) -> str:
         return (
             f"{self.kind}/{self.name}"
-            if self.namespace == DEFAULT_NAMESPACE
+            if self.namespace in (DEFAULT_NAMESPACE, "")
             else f"{self.kind}/{self.namespace}/{self.name}"
         )
 
@@ -107,7 +107,7 @@ class Meta:
     def from_wire(cls, data: Mapping[str, Any]) -> Self:
         return cls(
             name=data["name"],
-            namespace=data.get("namespace") or DEFAULT_NAMESPACE,
+            namespace=DEFAULT_NAMESPACE if data.get("namespace") is None else data["namespace"],
             uid=data.get("uid", ""),
             resource_version=str(data.get("resourceVersion", "")),
             generation=data.get("generation", 0),

@@ -1,6 +1,7 @@
 """Write what a controller decided: children, status, finalizers. Written once, for all controllers.
 
 Nothing is written that is already so: every write is an event, and an event wakes the controller that caused it.
+What was written is told to a Recorder: here is the one place that knows what happened, and to what.
 """
 
 from __future__ import annotations
@@ -12,45 +13,46 @@ from mizzen.errors import AlreadyExists, Conflict, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import CHILDREN_FINALIZER, Resource, Status, merge_conditions
 from mizzen.reconcile.controller import Decision, Facts, Store
+from mizzen.reconcile.recorder import NOBODY, Recorder, turns
 
 ACTOR = "system"
 """Who writes when nobody in particular decided."""
 
 
-async def apply(store: Store, facts: Facts, decision: Decision, now: datetime) -> bool:
+async def apply(store: Store, facts: Facts, decision: Decision, now: datetime, recorder: Recorder = NOBODY) -> bool:
     """False: something moved between reading and writing, so that the facts are old; look again at once.
 
     Looking again at once cannot spin: each such failure means that somebody else's write succeeded.
     """
     write = _release if facts.resource.deleting else _converge
     try:
-        await write(store, facts, decision, now)
+        await write(store, recorder, facts, decision, now)
     except (Conflict, NotFound):
         return False
     return True
 
 
-async def _converge(store: Store, facts: Facts, decision: Decision, now: datetime) -> None:
+async def _converge(store: Store, recorder: Recorder, facts: Facts, decision: Decision, now: datetime) -> None:
     owner = facts.resource
     if decision.children:
         owner = await _hold(store, owner)
     there = {child.ref: child for child in facts.children}
     for wanted in decision.children:
-        await _write_child(store, owner, there.pop(wanted.ref, None), wanted)
+        await _write_child(store, recorder, owner, there.pop(wanted.ref, None), wanted)
     # The status goes before the pruning: whoever reads it must never be pointed at a child that is already going.
-    owner = await _write_status(store, owner, decision, now)
+    owner = await _write_status(store, recorder, owner, decision, now)
     for unwanted in there.values():
-        await _delete(store, unwanted)
+        await _delete(store, recorder, owner, unwanted)
     await _drop_finalizers(store, owner, decision.drop_finalizers)
 
 
-async def _release(store: Store, facts: Facts, decision: Decision, now: datetime) -> None:
+async def _release(store: Store, recorder: Recorder, facts: Facts, decision: Decision, now: datetime) -> None:
     """The resource is being deleted: its children go first, then its finalizers."""
-    gone = [await _delete(store, child) for child in facts.children]
-    drop = decision.drop_finalizers | ({CHILDREN_FINALIZER} if all(gone) else set())
     owner = facts.resource
+    gone = [await _delete(store, recorder, owner, child) for child in facts.children]
+    drop = decision.drop_finalizers | ({CHILDREN_FINALIZER} if all(gone) else set())
     if set(owner.meta.finalizers) - drop:
-        owner = await _write_status(store, owner, decision, now)
+        owner = await _write_status(store, recorder, owner, decision, now)
     await _drop_finalizers(store, owner, drop)
 
 
@@ -62,9 +64,11 @@ async def _hold(store: Store, owner: Resource) -> Resource:
     return await store.update(replace(owner, meta=replace(owner.meta, finalizers=finalizers)), ACTOR)
 
 
-async def _write_child(store: Store, owner: Resource, there: Resource | None, wanted: Resource) -> None:
+async def _write_child(
+    store: Store, recorder: Recorder, owner: Resource, there: Resource | None, wanted: Resource
+) -> None:
     if there is None:
-        await _create(store, owner, wanted)
+        recorder.made(owner, await _create(store, owner, wanted))
         return
     labels, annotations = wanted.meta.labels, wanted.meta.annotations
     same = (there.spec, there.meta.labels, there.meta.annotations) == (wanted.spec, labels, annotations)
@@ -75,10 +79,10 @@ async def _write_child(store: Store, owner: Resource, there: Resource | None, wa
     await store.update(replace(there, meta=meta, spec=wanted.spec), ACTOR)
 
 
-async def _create(store: Store, owner: Resource, wanted: Resource) -> None:
+async def _create(store: Store, owner: Resource, wanted: Resource) -> Resource:
     meta = replace(wanted.meta, owners=(owner.as_owner,), finalizers=catalog.of(wanted).finalizers)
     try:
-        await store.create(replace(wanted, meta=meta), ACTOR)
+        return await store.create(replace(wanted, meta=meta), ACTOR)
     except AlreadyExists:
         there = await store.get(wanted.ref)
         if there.owned_by(owner):
@@ -86,14 +90,18 @@ async def _create(store: Store, owner: Resource, wanted: Resource) -> None:
         raise
 
 
-async def _delete(store: Store, child: Resource) -> bool:
+async def _delete(store: Store, recorder: Recorder, owner: Resource, child: Resource) -> bool:
     """True: gone. False: marked as deleted, and something still holds it."""
     if child.deleting:
         return False
-    return await store.delete(child.ref, ACTOR, uid=child.meta.uid) is None
+    left = await store.delete(child.ref, ACTOR, uid=child.meta.uid)
+    recorder.deleted(owner, child)
+    return left is None
 
 
-async def _write_status(store: Store, resource: Resource, decision: Decision, now: datetime) -> Resource:
+async def _write_status(
+    store: Store, recorder: Recorder, resource: Resource, decision: Decision, now: datetime
+) -> Resource:
     if decision.status is None:
         return resource
     generation = resource.meta.generation
@@ -104,7 +112,12 @@ async def _write_status(store: Store, resource: Resource, decision: Decision, no
     new = resource.with_status(status)
     if new.status == resource.status:
         return resource
-    return await store.update_status(new, decision.actor or ACTOR, decision=decision.decision, guard=decision.guard)
+    written = await store.update_status(new, decision.actor or ACTOR, decision=decision.decision, guard=decision.guard)
+    for condition in turns(resource, written):
+        recorder.turned(written, condition)
+    for note in decision.notes:
+        recorder.noted(written, note)
+    return written
 
 
 async def _drop_finalizers(store: Store, resource: Resource, drop: frozenset[str]) -> None:

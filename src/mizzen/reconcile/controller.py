@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from mizzen.errors import NotFound
 from mizzen.kinds.meta import Ref, Resource, Status
+from mizzen.reconcile.recorder import Note
 
 
 class Listing(Protocol):
@@ -71,6 +72,8 @@ class Decision:
     """Who decided so, when it was not the controller."""
     guard: Callable[[Any], None] | None = field(default=None, compare=False)
     """What must still hold of other objects when the status is written: a `Guard` of stores."""
+    notes: tuple[Note, ...] = ()
+    """What happened, as the difference between the status there is and this one: told once it is written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from mizzen.kinds.meta import Ref, Resource
 from mizzen.reconcile.apply import apply
 from mizzen.reconcile.controller import Controller, Event, Presence, StoreT
 from mizzen.reconcile.queue import KeyedQueue, LoopTimer
+from mizzen.reconcile.recorder import NOBODY, Recorder
 
 PAGE = 500
 
@@ -93,11 +94,14 @@ class Loop(Generic[StoreT]):
         *,
         now: Callable[[], datetime],
         workers: int = 4,
+        recorder: Recorder = NOBODY,
     ) -> None:
+        """`recorder` is told what happened to objects."""
         self._store = store
         self._lanes = tuple(_Lane[StoreT](controller) for controller in controllers)
         self._now = now
         self._workers = workers
+        self._recorder = recorder
 
     async def run(self) -> None:
         """Until cancelled. Raises when watching the store fails: without it, this would be a loop that sleeps."""
@@ -198,7 +202,7 @@ class Loop(Generic[StoreT]):
             return
         now = self._now()
         decision = lane.controller.decide(facts, now)
-        if not await apply(self._store, facts, decision, now):
+        if not await apply(self._store, facts, decision, now, self._recorder):
             lane.queue.add(key)
             return
         lane.queue.forget(key)

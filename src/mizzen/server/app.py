@@ -29,9 +29,10 @@ from mizzen.server import secrets as secret_routes
 from mizzen.server.audit import Audited
 from mizzen.server.auth import FailClosed, Identify
 from mizzen.server.bindings import Bindings
-from mizzen.server.door import discovery, documents
+from mizzen.server.door import discovery, documents, events, namespaces, reviews
 from mizzen.server.errors import ErrorBoundary, answer_http_exception, answer_mizzen_error
 from mizzen.server.identity import Identity
+from mizzen.server.namespaces import NamespacedStore
 from mizzen.server.oidc import Oidc
 from mizzen.server.origins import LoopbackOnly
 from mizzen.server.pages import Pages
@@ -69,7 +70,7 @@ def create_app(
     says. `oidc`: whose JWTs are taken. `settle`: waits until gateways can know of what was written."""
     bindings = Bindings(store)
     plane = Plane(
-        store=store,
+        store=NamespacedStore(store),
         blobs=blobs,
         inference_url=inference_url,
         logs=logs,
@@ -93,8 +94,11 @@ def create_app(
             Route("/readyz", readyz, methods=["GET"]),
             *discovery.routes(),
             *documents.routes(),
+            *reviews.routes(),
+            *namespaces.routes(),
             *openapi.routes(),
             *resources.routes(),
+            *events.routes(),
             *models.routes(),
             *aliases.routes(),
             *history.routes(),

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mizzen import errors
 from mizzen.errors import Fault, MizzenError
+from mizzen.kinds import catalog
 from mizzen.kinds.meta import API_GROUP
 
 logger = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ def error_response(error: MizzenError) -> Response:
 async def answer_mizzen_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, MizzenError)
     body = status_body(error)
-    body["details"] = {**_about(request), **body["details"]}
+    body["details"] = {**_about(request, error), **body["details"]}
     return JSONResponse(body, http_status(error), headers=HEADERS.get(type(error)))
 
 
@@ -122,12 +123,18 @@ def _body(code: int, reason: str, message: str, *, hint: str = "", faults: tuple
     }  # fmt: skip
 
 
-def _about(request: Request) -> dict[str, str]:
-    """Which object of the resource API a request was for: kubectl names it when it tells of the error."""
+def _about(request: Request, error: MizzenError) -> dict[str, str]:
+    """Which object of the resource API a request was for: kubectl names it when it tells of the error.
+
+    As Kubernetes does: by its kind when the object is wrong, else by the plural that stands in the path.
+    """
     at = request.path_params
-    if "plural" not in at:
-        return {}
-    return {"group": API_GROUP, "kind": at["plural"], **({"name": at["name"]} if "name" in at else {})}
+    kind = catalog.BY_PLURAL.get(at.get("plural", ""))
+    if kind is None or (isinstance(error, errors.Invalid) and not error.faults):
+        return {}  # of an object that is wrong kubectl tells its name and each fault, or else the message
+    name = at.get("name") or getattr(request.state, "called", "")  # one that is created has none in its path
+    about = {"group": API_GROUP, "kind": kind.name if isinstance(error, errors.Invalid) else kind.plural}
+    return {**about, "name": name} if name else about
 
 
 def _methods_at(request: Request) -> set[str]:

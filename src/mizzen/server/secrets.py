@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mizzen.errors import BadRequest, Fault, Invalid, NotFound, UnsupportedMediaType
+from mizzen.errors import BadRequest, Fault, Forbidden, Invalid, NotFound, UnsupportedMediaType
 from mizzen.kinds.findings import unknown
 from mizzen.kinds.meta import format_time, name_fault
-from mizzen.server import targets
+from mizzen.server import namespaces, targets
 from mizzen.server.auth import require
 from mizzen.server.bodies import JSON_TYPES, read_object
-from mizzen.server.plane import plane_of
+from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
 from mizzen.stores.records import SealedSecret
 
@@ -81,9 +82,21 @@ async def _set(request: Request, *, whole: bool) -> Response:
     faults = tuple(_faults(name, body, () if whole else there or ()))
     if faults:
         raise Invalid.of("the secret", faults)
+    await namespaces.refuse_closed(plane.store, namespace)
     write = plane.vault.put if whole else plane.vault.merge
     stored = await write(namespace, name, body["data"], actor.name, plane.now())
+    await _settled(plane, stored)
     return JSONResponse(_view(stored), 201 if there is None else 200, headers=NOT_KEPT)
+
+
+async def _settled(plane: Plane, secret: SealedSecret) -> None:
+    """Its namespace is there now. When that began to go meanwhile, who empties it may not have seen the secret."""
+    try:
+        namespaces.refuse_going(await namespaces.ensure(plane.store, secret.namespace, secret.updated_by))
+    except Forbidden:
+        with suppress(NotFound):
+            await plane.vault.delete(secret.namespace, secret.name)
+        raise
 
 
 async def _keys(request: Request, namespace: str, name: str) -> tuple[str, ...] | None:

@@ -19,7 +19,7 @@ CALLABLE = frozenset({"Model", "InferenceModel", "MLGraph"})
 ABOUT = {"RoleBinding": "model", "Rollout": "name"}
 """Kinds that are about something else, and the field of their target that names it."""
 
-_KINDS = {kind.singular: kind.name for kind in catalog.KINDS}
+_KINDS = {kind.singular: kind.name for kind in (*catalog.KINDS, *catalog.CORE)}
 
 PLANE = Target("", "Plane")
 """The plane itself: for its admins, and to be read by whoever has rights in it."""
@@ -42,6 +42,10 @@ def of(resource: Resource, *, subresource: str = "") -> Target:
     """
     if resource.kind in ABOUT:
         return _about(resource, subresource)
+    if resource.kind == "Event":
+        return _happened(resource)
+    if resource.kind == "Namespace":
+        return namespace(resource.meta.name)
     model_name = _model_of(resource)
     name = resource.meta.name if resource.kind in CALLABLE else ""
     models, called = ({model_name}, {name}) if model_name else ({name}, set[str]())
@@ -91,6 +95,16 @@ def _about(resource: Resource, subresource: str) -> Target:
     )
 
 
+def _happened(event: Resource) -> Target:
+    """For who may read what it happened to."""
+    involved = event.spec.get("involvedObject")
+    said = involved if isinstance(involved, Mapping) else {}
+    kind, name = str(said.get("kind", "")), str(said.get("name", ""))
+    models = frozenset({event.meta.labels.get(MODEL_LABEL, "")} - {""})
+    called = frozenset({name} if kind in CALLABLE else ()) - models
+    return Target(event.meta.namespace, event.kind, event.meta.name, "", models, called=called, tells_of=kind)
+
+
 def called_by(resource: Resource) -> tuple[Target, ...]:
     """What answers through this object: whoever writes it lends its callers their own right to call that."""
     try:
@@ -114,6 +128,11 @@ def names_taken(resource: Resource) -> frozenset[str]:
     extra = resource.spec.get("extraNames")
     named = {name for name in extra if isinstance(name, str)} if isinstance(extra, list) else set[str]()
     return frozenset(named | {resource.meta.name}) - {catalog.model_of(resource) or "", ""}
+
+
+def namespace(name: str = "") -> Target:
+    """A namespace itself, or all of them: it belongs to those who have it, as all in it does."""
+    return Target(name, "Namespace", name)
 
 
 def user(name: str = "") -> Target:

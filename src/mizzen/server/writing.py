@@ -26,7 +26,8 @@ from mizzen.server import (
     auth,
     changes,
     guards,
-    managers,
+    namespaces,
+    ownership,
     references,
     registration,
     targets,
@@ -85,21 +86,22 @@ async def patch(request: Request) -> Response:
     if query.text("force"):
         raise BadRequest("force is for apply")
     make = merge.merged if media_type == MERGE else json_patch.patched
-    return await changed(request, lambda old: Wish(_object(make(old.wire(), body))), query)
+    return await changed(request, lambda old: Wish(_whole(make(old.wire(), body))), query)
 
 
 async def made(request: Request, kind: Kind, wish: Wish, query: Query) -> Response:
     """A new object. AlreadyExists."""
     namespace = request.path_params["namespace"]
     sent = _as_sent(kind, wish.document, namespace)
+    request.state.called = sent.meta.name
     actor = addressed.require_write(request, sent)
     await trust.require_names(request, sent)
     plane = plane_of(request)
-    form, by = shown.of(request, kind, query), managers.name_of(request, query.text("fieldManager"))
+    form, by = shown.of(request, kind, query), ownership.name_of(request, query.text("fieldManager"))
     draft = await _decoded(request, kind, wish.document, query, namespace=namespace)
     new = admission.created(kind, draft, namespace, actor)
     trust.require(request, new)
-    new = managers.after_update(None, new, by, plane.now()) if wish.owners is None else _owned(new, wish.owners)
+    new = ownership.after_update(None, new, by, plane.now()) if wish.owners is None else _owned(new, wish.owners)
     odd = await _examined(plane, new, query)
     stored = await _created(request, plane, draft, new, query)
     location = {"Location": f"{_collection(request)}/{stored.meta.name}"}
@@ -111,7 +113,7 @@ async def changed(
 ) -> Response:
     """The object of the path, changed. Conflict, also when what is wanted names a state that is not the present one."""
     plane, kind = plane_of(request), addressed.kind_of(request)
-    form, by = shown.of(request, kind, query), managers.name_of(request, query.text("fieldManager"))
+    form, by = shown.of(request, kind, query), ownership.name_of(request, query.text("fieldManager"))
     while True:
         old = await plane.store.get(addressed.ref_of(request))
         actor = addressed.require_write(request, old)
@@ -123,7 +125,7 @@ async def changed(
         await trust.require_names(request, new)
         addressed.require_write(request, new)
         trust.require(request, new, old)
-        new = managers.after_update(old, new, by, plane.now()) if wish.owners is None else _owned(new, wish.owners)
+        new = ownership.after_update(old, new, by, plane.now()) if wish.owners is None else _owned(new, wish.owners)
         odd = await _examined(plane, new, query)
         guard = changes.guard(old, new)
         if query.dry_run():
@@ -154,13 +156,13 @@ async def _apply(request: Request, body: Any, query: Query) -> Response:
     by = query.text("fieldManager")
     if not by:
         raise BadRequest("an apply needs fieldManager: who owns what is applied", hint="?fieldManager=<your tool>")
-    by = managers.name_of(request, by)
+    by = ownership.name_of(request, by)
     force, now = query.flag("force"), plane_of(request).now
     document = _object(body)
     named = {**document, "metadata": {**_metadata(document), "name": request.path_params["name"]}}
 
     def wanted(old: Resource | None) -> Wish:
-        whole, owners = managers.applied(old, named if old is None else document, by, now(), force=force)
+        whole, owners = ownership.applied(old, named if old is None else document, by, now(), force=force)
         return Wish(whole, owners)
 
     while True:
@@ -183,6 +185,14 @@ async def _sent_patch(request: Request) -> tuple[str, Any]:
     auth.require_some(request, "write", targets.named(addressed.ref_of(request)))  # before anything is read
     admission.refuse_internal(addressed.kind_of(request))
     return await read_patch(request, PATCHES)
+
+
+def _whole(document: Any) -> Mapping[str, Any]:
+    """What a patch made of the whole object: finalizers that are not in it any more were taken away."""
+    metadata = _object(document).get("metadata")
+    if not isinstance(metadata, Mapping) or metadata.get("finalizers") is not None:
+        return _object(document)
+    return {**document, "metadata": {**metadata, "finalizers": []}}
 
 
 def _object(document: Any) -> Mapping[str, Any]:
@@ -210,7 +220,7 @@ def _refuse_stale(draft: Draft, old: Resource) -> None:
 
 
 def _owned(new: Resource, owners: tuple[Manager, ...]) -> Resource:
-    return managers.with_managers(new, owners)
+    return ownership.with_managers(new, owners)
 
 
 async def _created(request: Request, plane: Plane, draft: Draft, new: Resource, query: Query) -> Resource:
@@ -221,6 +231,7 @@ async def _created(request: Request, plane: Plane, draft: Draft, new: Resource, 
     guard = guards.admits(new)
     if not query.dry_run():
         return await plane.store.create(new, auth.actor_of(request).name, guard=guard)
+    await check(plane, namespaces.stands(new.meta.namespace))
     await check(plane, guards.absent(new.ref))
     await check(plane, guard)
     return new

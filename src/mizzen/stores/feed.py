@@ -2,7 +2,8 @@
 
 A watcher is a cursor. It reads pages of the events table, or, when it is nearly up to date, of the short tail of the
 newest events that all watchers share; so a slow one costs nothing but its place, and loses that when compaction
-passes it. Watchers of Revision read history instead, which nothing is taken from; watchers of all kinds see none of it.
+passes it. Watchers of Revision read history instead, which nothing is taken from; watchers of all kinds see none of it,
+nor of what is unrecorded.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import AsyncGenerator, Sequence
 from itertools import islice
 
 from mizzen.errors import BadRequest
+from mizzen.kinds import catalog
 from mizzen.stores import reads, revisions
 from mizzen.stores.readers import Readers
 from mizzen.stores.reads import Page
@@ -34,6 +36,8 @@ class Feed:
         self._oldest_known = horizon
         """Of a kind that is not in `newest`, the last change may be as late as this."""
         self._tail: deque[Event] = deque(maxlen=TAIL)
+        self._newest_told = head
+        """Up to here, those who watch all kinds may have something to read."""
         self._unseen = 0
         """Up to here, changes of any kind may have been made by somebody else."""
         self._waiting: dict[asyncio.Future[int], str | None] = {}
@@ -55,7 +59,14 @@ class Feed:
         if recorded:
             changed[revisions.KIND] = recorded
         self._newest.update(changed)
-        told = {waiter for waiter, kind in self._waiting.items() if foreign or kind is None or kind in changed}
+        told_to_all = bool(changed.keys() - catalog.UNRECORDED)
+        if told_to_all:
+            self._newest_told = self._head
+        told = {
+            waiter
+            for waiter, kind in self._waiting.items()
+            if foreign or (told_to_all if kind is None else kind in changed)
+        }
         self._wake(told, before)
 
     async def watch(self, kind: str | None, since: str) -> AsyncGenerator[Event, None]:
@@ -95,7 +106,7 @@ class Feed:
         if cursor + 1 < first:
             return await self._from_table(kind, cursor)
         new = islice(self._tail, cursor + 1 - first, None)
-        return Page(tuple(event for event in new if kind in (None, event.resource.kind)), self._head)
+        return Page(tuple(event for event in new if _concerns(kind, event)), self._head)
 
     async def _from_table(self, kind: str | None, cursor: int) -> Page:
         return await self._readers.run(lambda connection: reads.events(connection, kind, cursor, PAGE))
@@ -116,12 +127,17 @@ class Feed:
             del self._waiting[waiter]
 
     def _newest_of(self, kind: str | None) -> int:
-        return self._head if kind is None else max(self._newest.get(kind, 0), self._unseen)
+        return max(self._newest_told if kind is None else self._newest.get(kind, 0), self._unseen)
 
     def _wake(self, waiters: set[asyncio.Future[int]], quiet_until: int) -> None:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(quiet_until)
+
+
+def _concerns(kind: str | None, event: Event) -> bool:
+    of = event.resource.kind
+    return of not in catalog.UNRECORDED if kind is None else of == kind
 
 
 def _version(event: Event) -> int:

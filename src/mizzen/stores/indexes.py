@@ -106,7 +106,8 @@ def refresh(connection: sqlite3.Connection) -> None:
 
 
 def _described() -> str:
-    return msgspec.json.encode([(kind.name, indexed(kind.name), kind.model) for kind in catalog.KINDS]).decode()
+    kinds = (*catalog.KINDS, *catalog.CORE)
+    return msgspec.json.encode([(kind.name, indexed(kind.name), kind.model) for kind in kinds]).decode()
 
 
 def _assign_models(connection: sqlite3.Connection) -> None:

@@ -6,12 +6,13 @@ Runs inside a transaction that somebody else begins and ends; raising leaves it 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
 from mizzen.errors import Conflict, Forbidden
+from mizzen.kinds import catalog
 from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.stores import indexes, refusals, revisions, rows
 from mizzen.stores.reads import Present
@@ -46,8 +47,8 @@ class Ledger:
         meta = replace(new.meta, uid=self._new_id(), generation=1, created=now, deleted=None)
         event = self._write("ADDED", None, replace(new, meta=meta))
         made = event.resource
-        revisions.record(self._connection, made, "created", by, now, before=None, after=made.spec)
-        return Outcome(made, event, recorded=True)
+        recorded = self._record(made, "created", by, now, before=None, after=made.spec)
+        return Outcome(made, event, recorded=recorded)
 
     def update(self, new: Resource, by: str, guard: Guard | None = None) -> Outcome:
         old = self._current(new)
@@ -69,9 +70,8 @@ class Ledger:
         released = old.deleting and not meta.finalizers
         event = self._write("DELETED" if released else "MODIFIED", old, replace(old, meta=meta, spec=new.spec))
         now = event.resource
-        if respecified:
-            revisions.record(self._connection, now, "updated", by, self._clock(), before=old.spec, after=now.spec)
-        return Outcome(now, event, recorded=respecified)
+        recorded = respecified and self._record(now, "updated", by, self._clock(), before=old.spec, after=now.spec)
+        return Outcome(now, event, recorded=recorded)
 
     def update_status(self, new: Resource, by: str, decision: str | None, guard: Guard | None) -> Outcome:
         old = self._current(new)
@@ -80,9 +80,10 @@ class Ledger:
         self._ask(guard)
         event = self._write("MODIFIED", old, replace(old, status=new.status))
         now = event.resource
-        if decision is not None:
-            revisions.record(self._connection, now, decision, by, self._clock(), before=old.status, after=now.status)
-        return Outcome(now, event, recorded=decision is not None)
+        recorded = decision is not None and self._record(
+            now, decision, by, self._clock(), before=old.status, after=now.status
+        )
+        return Outcome(now, event, recorded=recorded)
 
     def delete(self, ref: Ref, by: str, uid: str | None, guard: Guard | None) -> Outcome:
         old = self._found(ref)
@@ -96,8 +97,8 @@ class Ledger:
             event = self._write("MODIFIED", old, replace(old, meta=replace(old.meta, deleted=now)))
         else:
             event = self._write("DELETED", old, old)
-        revisions.record(self._connection, event.resource, "deleted", by, now, before=old.spec, after=None)
-        return Outcome(event.resource if old.meta.finalizers else None, event, recorded=True)
+        recorded = self._record(event.resource, "deleted", by, now, before=old.spec, after=None)
+        return Outcome(event.resource if old.meta.finalizers else None, event, recorded=recorded)
 
     def compact(self, keep: int) -> int:
         """Drop all but the newest `keep` events. Returns the horizon."""
@@ -107,6 +108,22 @@ class Ledger:
         ).fetchall()
         self._connection.execute("DELETE FROM events WHERE rv <= ?", (horizon,))
         return int(horizon)
+
+    def _record(
+        self,
+        resource: Resource,
+        action: str,
+        by: str,
+        time: datetime,
+        *,
+        before: Mapping[str, Any] | None,
+        after: Mapping[str, Any] | None,
+    ) -> bool:
+        """False: nobody keeps the history of such objects."""
+        if resource.kind in catalog.UNRECORDED:
+            return False
+        revisions.record(self._connection, resource, action, by, time, before=before, after=after)
+        return True
 
     def _ask(self, guard: Guard | None) -> None:
         if guard is not None:

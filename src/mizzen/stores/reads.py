@@ -8,12 +8,15 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from mizzen.errors import Expired, Unavailable
+from mizzen.kinds import catalog
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.stores import refusals, revisions, rows, selection
 from mizzen.stores.pages import Place, check_limit, digest
 from mizzen.stores.store import Event, Listing, Where
 
 EVERYTHING = Where()
+UNRECORDED = tuple(sorted(catalog.UNRECORDED))
+_ALL_KINDS = f"kind NOT IN ({', '.join('?' for _ in UNRECORDED)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +80,26 @@ def events(connection: sqlite3.Connection, kind: str | None, after: int, size: i
             written = revisions.after(connection, after, size)
             upto = int(written[-1].meta.resource_version) if len(written) == size else rv
             return Page(tuple(Event("ADDED", one) for one in written), upto)
+        which, kinds = ("kind = ?", (kind,)) if kind is not None else (_ALL_KINDS, UNRECORDED)
         found = connection.execute(
-            "SELECT rv, type, body FROM events WHERE rv > ?1 AND (?2 IS NULL OR kind = ?2) ORDER BY rv LIMIT ?3",
-            (after, kind, size),
+            f"SELECT rv, type, body FROM events WHERE rv > ? AND {which} ORDER BY rv LIMIT ?",  # noqa: S608 - constants only
+            (after, *kinds, size),
         ).fetchall()
     upto = found[-1][0] if len(found) == size else rv
     return Page(tuple(Event(type_, rows.decode(body)) for _, type_, body in found), upto)
+
+
+def namespaces(connection: sqlite3.Connection) -> frozenset[str]:
+    """Where an object that history knows, or a secret, is kept. Costs what it finds, not what is kept there."""
+    found = {name for (name,) in connection.execute("SELECT DISTINCT namespace FROM secrets").fetchall()}
+    for kind in catalog.KINDS:
+        name: str | None = ""
+        while name is not None:
+            found.add(name)
+            [(name,)] = connection.execute(
+                "SELECT min(namespace) FROM objects WHERE kind = ? AND namespace > ?", (kind.name, name)
+            ).fetchall()
+    return frozenset(found - {""})
 
 
 def newest(connection: sqlite3.Connection) -> dict[str, int]:

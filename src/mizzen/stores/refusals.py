@@ -9,8 +9,9 @@ from mizzen.kinds.meta import DEFAULT_NAMESPACE, Ref, Resource
 
 def missing(ref: Ref) -> NotFound:
     kind = catalog.BY_NAME.get(ref.kind)
-    where = "" if ref.namespace == DEFAULT_NAMESPACE else f" -n {ref.namespace}"
-    hint = f"'mizzen get {kind.plural}{where}' lists what there is" if kind else ""
+    where = "" if ref.namespace in (DEFAULT_NAMESPACE, "") else f" -n {ref.namespace}"
+    tool = "kubectl" if kind in catalog.CORE else "mizzen"
+    hint = f"'{tool} get {kind.plural}{where}' lists what there is" if kind else ""
     return NotFound(f"{ref} does not exist", hint=hint)
 
 

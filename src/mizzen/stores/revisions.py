@@ -28,7 +28,7 @@ KIND = "Revision"
 _ORDER = ("namespace", "kind", "name", "number")
 _KEY = ("kind", "name", "number")
 _COLUMNS = "kind, namespace, name, number, uid, rv, action, actor, time, before, after, model"
-_KINDS = {kind.singular: kind.name for kind in catalog.KINDS}
+_KINDS = {kind.singular: kind.name for kind in (*catalog.KINDS, *catalog.CORE)}
 _UIDS = uuid.UUID("5d3c2f5e-8f0b-4d0e-9a53-6f1f3c1f7a10")
 
 

@@ -126,6 +126,10 @@ class SqliteStore:
     ) -> tuple[tuple[Revision, ...], str | None]:
         return await self._readers.run(lambda connection: revisions.family_history(connection, model, limit, after))
 
+    async def namespaces(self) -> frozenset[str]:
+        """All in which something is kept, be it an object or a secret."""
+        return await self._readers.run(reads.namespaces)
+
     def position(self, kind: str) -> str:
         return self._feed.position(kind)
 

@@ -4,6 +4,9 @@ Objects of a virtual kind (`Revision`) are read like all others, and written by 
 Forbidden. They are ordered by (namespace, kind, name, number) of what they tell of, a watch of them can begin at any
 version, and who watches all kinds is not told of them.
 
+Objects of an unrecorded kind (`Event`) are written like all others, but history keeps nothing of them, and who watches
+all kinds is not told of them either: they tell of changes that this watcher has seen.
+
 One number orders everything: each accepted write gets the next `resourceVersion`, and a watch yields changes in that
 order. A write that changes nothing gets none. Acknowledged means durable.
 """

@@ -30,6 +30,8 @@ def may(actor: Actor, verb: str, target: Target, bindings: list[Binding], *, ano
     mine = [binding for binding in bindings if any(subject in names for subject in binding.subjects)]
     if mine and target.kind == "Plane" and verb == "read":
         return True
+    if target.kind == "Namespace" and verb == "read" and target.namespace in [binding.namespace for binding in mine]:
+        return True
     for binding in mine:
         for given in binding.verbs:
             if given in SUFFICES[verb] and _is_about(binding, verb, target):

@@ -44,6 +44,8 @@ TARGETS = (
     Target("default", "Revision", "model.iris.1", models=frozenset({"iris"}), tells_of="Model"),
     Target("default", "Revision", "rolebinding.team.1", tells_of="RoleBinding"),
     Target("default", "Secret", "keys"),
+    Target("default", "Namespace", "default"),
+    Target("other", "Namespace", "other"),
     Target("", "Plane"),
     Target("", "AuditEntry"),
     Target("default", "AuditEntry"),
@@ -93,7 +95,7 @@ def test_a_list_shows_exactly_what_may_be_read_one_by_one(
 ) -> None:
     for kind, subresource in (
         ("Model", ""), ("InferenceModel", ""), ("InferenceModel", "logs"), ("Secret", ""), ("RoleBinding", ""),
-        ("Workload", ""), ("Revision", ""),
+        ("Workload", ""), ("Revision", ""), ("Namespace", ""),
     ):  # fmt: skip
         found = reach(actor, verb, namespace, kind, bindings, anonymous=anonymous, subresource=subresource)
         assert found.reason

@@ -12,6 +12,7 @@ from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Condition, Ref, Resource, format_time
 from mizzen.kinds.model import Current, ModelStatus
 from mizzen.reconcile.controller import Decision
+from mizzen.reconcile.recorder import Note
 from tests.unit.controllers.objects import NOW, inference_model, model, ready, version
 from tests.unit.reconcile import virtual
 from tests.unit.reconcile.memory import CountingStore, MemoryStore
@@ -90,8 +91,16 @@ def test_the_promotion_is_recorded_with_the_actor_and_the_rest_is_carried_over()
         ),
         decision="promoted",
         actor="bob",
+        notes=(Note("Promoted", "version 2 became current"),),
     )
     assert decide(model(), served("1")).actor == "system"
+
+
+def test_what_answers_for_a_name_is_told_when_it_changes() -> None:
+    aliased = model(current="1", aliases={"prod": "2"})
+    decision = decide(aliased, served("2"))
+    assert decision.notes == (Note("AliasMoved", "alias 'prod' is answered by version 2"),)
+    assert decide(aliased.with_status(status_of(decision)), served("2")).notes == ()
 
 
 def test_load_gathers_what_belongs_to_the_model() -> None:

@@ -121,7 +121,8 @@ class MemoryStore:
             while place < self.version:
                 event = self.events[place]
                 place += 1
-                if kind in (None, event.resource.kind):
+                of = event.resource.kind
+                if of not in catalog.UNRECORDED if kind is None else of == kind:
                     yield event
             await self._news.wait()
 

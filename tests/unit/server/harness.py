@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 from mizzen.blobs.files import FileBlobs
 from mizzen.kinds.meta import Condition, Meta, Ref, Resource, format_time
 from mizzen.kinds.serving import InferenceModelStatus
+from mizzen.server import namespaces
 from mizzen.server.app import create_app
 from mizzen.server.oidc import Oidc
 from mizzen.stores.records import AuditEntry, AuditLog, AuditQuery
@@ -143,6 +144,7 @@ def serving(
             new_id=lambda: uuid.uuid4().hex,
             keep_events=keep_events,
         )
+        await namespaces.prepare(store, await store.namespaces())
         app = create_app(
             store=store,
             blobs=FileBlobs(folder / "blobs"),

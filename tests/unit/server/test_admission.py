@@ -103,7 +103,8 @@ def test_the_path_and_the_object_must_agree(admin: httpx2.Client) -> None:
 def test_what_the_server_keeps_may_be_sent_back_and_is_not_read(admin: httpx2.Client) -> None:
     kept = {
         "uid": "mine", "generation": 7, "creationTimestamp": "2001-01-01T00:00:00Z", "managedFields": [],
-        "ownerReferences": [{"kind": "Model", "name": "x", "uid": "y"}], "finalizers": ["mizzen.dev/mine", "example.com/mine"],
+        "ownerReferences": [{"kind": "Model", "name": "x", "uid": "y"}],
+        "finalizers": ["mizzen.dev/mine", "example.com/mine"],
     }  # fmt: skip
     stored = admin.post(f"{HERE}/models", json=model(metadata=kept)).json()["metadata"]
     assert stored["uid"] != "mine"

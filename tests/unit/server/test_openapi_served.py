@@ -120,6 +120,20 @@ def test_answers_look_as_documented(tmp_path: Path) -> None:
         one = f"{models}/{{name}}".replace("default", "{namespace}")
         seen("PUT", one, f"{models}/second", json={**made, "metadata": written["metadata"]})
         seen("GET", one, f"{models}/second")
+        merge = {"content-type": "application/merge-patch+json"}
+        seen("PATCH", one, f"{models}/second", json={"metadata": {"labels": {"a": "b"}}}, headers=merge)
+        seen("GET", f"{one}/status", f"{models}/second/status")
+        seen("PATCH", f"{one}/status", f"{models}/second/status", json={"status": {"highestVersion": 1}}, headers=merge)
+        spec = {"modelName": "iris", "targetVersion": "1", "deployToLayer": "cloud", "frameworkType": "sklearn"}
+        server_ = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "InferenceModel", "metadata": {"name": "s"}}
+        servers = f"{HERE}/inferencemodels"
+        seen("POST", servers.replace("default", "{namespace}"), servers, json={**server_, "spec": spec})
+        scale = f"{servers}/{{name}}/scale".replace("default", "{namespace}")
+        shown = seen("GET", scale, f"{servers}/s/scale")
+        seen("PUT", scale, f"{servers}/s/scale", json=shown)
+        seen("PATCH", scale, f"{servers}/s/scale", json={"spec": {"replicas": 2}}, headers=merge)
+        selected = f"{models}?labelSelector=no%3Done"
+        seen("DELETE", models.replace("default", "{namespace}"), selected)
         seen("DELETE", one, f"{models}/second")
 
 

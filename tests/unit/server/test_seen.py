@@ -105,7 +105,7 @@ def test_strangers_see_neither_rights_nor_processes_nor_their_history(plane: Har
         assert client.get(f"{HERE}/revisions/model.secret-project.1").status_code == 200
         assert client.get(f"{HERE}/revisions/model.none.1").status_code == 404
         told = ["inferencemodel.public-face.1", "model.secret-project.1", "modelversion.secret-project.1.1",
-                "rollout.forward.1", "trainingjob.nightly.1"]  # fmt: skip
+                "namespace.default.1", "rollout.forward.1", "trainingjob.nightly.1"]  # fmt: skip
         assert sorted(names(client, "revisions")) == told
         assert sorted(watched(client, "revisions")) == told
 

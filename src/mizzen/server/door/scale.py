@@ -1,4 +1,4 @@
-"""The scale subresource of InferenceModels: how many replicas, in the shape that `kubectl scale` and autoscalers use."""
+"""The scale subresource of InferenceModels: how many replicas, in the shape of `kubectl scale` and autoscalers."""
 
 from __future__ import annotations
 

@@ -43,16 +43,18 @@ async def read(request: Request) -> Response:
 
 async def replace_status(request: Request) -> Response:
     await _allowed(request)
+    query = Query(request, *QUERY)
     body = await read_object(request)
-    return await _written(request, lambda _old: body)
+    return await _written(request, lambda _old: body, query)
 
 
 async def patch(request: Request) -> Response:
     """An apply is a merge here: nobody but controllers owns a status."""
     await _allowed(request)
+    query = Query(request, *QUERY)
     media_type, body = await read_patch(request, (MERGE, JSON, APPLY))
     make = json_patch.patched if media_type == JSON else merge.merged
-    return await _written(request, lambda old: make(old.wire(), body))
+    return await _written(request, lambda old: make(old.wire(), body), query)
 
 
 async def _allowed(request: Request) -> Resource:
@@ -61,8 +63,7 @@ async def _allowed(request: Request) -> Resource:
     return resource
 
 
-async def _written(request: Request, wanted: Callable[[Resource], Any]) -> Response:
-    query = Query(request, *QUERY)
+async def _written(request: Request, wanted: Callable[[Resource], Any], query: Query) -> Response:
     form, store = shown.of(request, addressed.kind_of(request), query), plane_of(request).store
     actor = auth.actor_of(request)
     while True:

@@ -1,0 +1,94 @@
+"""Events at the door: what happened to objects, as `kubectl events` and `kubectl describe` ask for it.
+
+Only to be read: `controllers/happenings.py` writes them. Who may read an object may read what happened to it; an Event
+that a reader may not see is to them as if it were not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from mizzen.errors import BadRequest
+from mizzen.kinds import catalog
+from mizzen.kinds.core import CORE_VERSION
+from mizzen.kinds.meta import Ref
+from mizzen.server import auth, resources, targets, watching
+from mizzen.server.door import shown
+from mizzen.server.plane import plane_of
+from mizzen.server.query import Query
+from mizzen.server.streams import until_stopped
+from mizzen.stores import refusals
+from mizzen.stores.store import Where
+
+KIND = catalog.BY_NAME["Event"]
+EVERYWHERE = f"/api/{CORE_VERSION}/events"
+WITHIN = f"/api/{CORE_VERSION}/namespaces/{{namespace}}/events"
+
+FIELDS = {
+    **{path: path for path in ("metadata.name", "metadata.namespace")},
+    **{path.removeprefix("spec."): path for path in KIND.indexed},
+}
+"""What field selectors name, and where the store has it."""
+
+
+def routes() -> list[Route]:
+    return [
+        Route(EVERYWHERE, list_or_watch, methods=["GET"]),
+        Route(WITHIN, list_or_watch, methods=["GET"]),
+        Route(f"{WITHIN}/{{name}}", read, methods=["GET"]),
+    ]
+
+
+async def list_or_watch(request: Request) -> Response:
+    namespace = request.path_params.get("namespace", "")
+    visible = auth.require_some(request, "read", targets.all_of(KIND.name, namespace))
+    query = Query(request, *resources.LISTING)
+    plane, form = plane_of(request), shown.of(request, KIND, query)
+    where = Where(namespace=namespace or None, labels=query.selector(), fields=_fields(query))
+    if not query.flag("watch"):
+        limit, token = query.limit(resources.MOST_AT_ONCE), query.text("continue")
+        listing = await plane.pages.listing(plane.store, KIND.name, where, visible, limit=limit, token=token)
+        metadata = {"resourceVersion": listing.resource_version, "continue": listing.next or ""}
+        items = [wire(item.wire()) for item in listing.items]
+        body = {"kind": f"{KIND.name}List", "apiVersion": CORE_VERSION, "metadata": metadata, "items": items}
+        return JSONResponse(form.listed(body))
+    seconds = query.number("timeoutSeconds", low=1, high=resources.DAY)
+    since = query.number("resourceVersion", high=10**18)
+    table = form.watched()
+    lines = watching.lines(
+        plane.store, KIND.name, where, str(since) if since else "", visible,
+        shown=lambda item: table(wire(item)) if table else wire(item),
+    )  # fmt: skip
+    return StreamingResponse(until_stopped(lines, plane.stopping, seconds), media_type="application/json")
+
+
+async def read(request: Request) -> Response:
+    namespace, name = request.path_params["namespace"], request.path_params["name"]
+    visible = auth.require_some(request, "read", targets.all_of(KIND.name, namespace))
+    form = shown.of(request, KIND, Query(request, "includeObject", "resourceVersion", "pretty", "timeout"))
+    ref = Ref(KIND.name, name, namespace)
+    event = await plane_of(request).store.get(ref)
+    if not visible(event):
+        raise refusals.missing(ref)
+    return JSONResponse(form.single(wire(event.wire())))
+
+
+def wire(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The wire form of Kubernetes, from that of the store."""
+    head = {"kind": KIND.name, "apiVersion": CORE_VERSION, "metadata": stored["metadata"]}
+    return {**head, **stored["spec"], "eventTime": None}
+
+
+def _fields(query: Query) -> dict[str, str]:
+    wanted = query.fields()
+    for path in wanted:
+        if path not in FIELDS:
+            raise BadRequest(
+                f"fieldSelector: events cannot be selected by '{path}'", hint=f"valid are {', '.join(FIELDS)}"
+            )
+    return {FIELDS[path]: value for path, value in wanted.items()}

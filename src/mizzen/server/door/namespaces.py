@@ -1,0 +1,214 @@
+"""/api/v1/namespaces: namespaces as clients of Kubernetes see, make, label and delete them.
+
+Made and changed by those who administer what is in them, and by writing something into one that is not there. Seen by
+whoever has any right in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from mizzen.errors import AlreadyExists, BadRequest, Conflict, Forbidden, NotFound
+from mizzen.kinds import catalog
+from mizzen.kinds.core import CORE_VERSION
+from mizzen.kinds.meta import ACTOR_ANNOTATION, DEFAULT_NAMESPACE, Resource
+from mizzen.patches import json_patch, merge
+from mizzen.patches.managed import Manager
+from mizzen.server import (
+    auth,
+    guards,
+    namespaces,
+    ownership,
+    resources,
+    targets,
+    validation,
+    warnings,
+    watching,
+    writing,
+)
+from mizzen.server.bodies import RESOURCE_LIMIT, read_patch
+from mizzen.server.deletion import Deletion
+from mizzen.server.door import protobuf, rooms, shown, strategic
+from mizzen.server.plane import plane_of
+from mizzen.server.query import Query
+from mizzen.server.streams import until_stopped
+from mizzen.stores.store import Where
+
+ROOT = f"/api/{CORE_VERSION}/namespaces"
+KIND = catalog.BY_NAME[namespaces.KIND]
+PATCHES = (*writing.PATCHES, strategic.MEDIA_TYPE)
+
+Wanted = Callable[[Resource], tuple[Any, tuple[Manager, ...] | None]]
+"""Of the namespace as it is: what it is to be, and who owns which field then; None: whoever writes what they change."""
+
+
+def routes() -> list[Route]:
+    one = f"{ROOT}/{{name}}"
+    return [
+        Route(ROOT, list_or_watch, methods=["GET"]),
+        Route(ROOT, create, methods=["POST"]),
+        Route(one, read, methods=["GET"]),
+        Route(one, replace_one, methods=["PUT"]),
+        Route(one, patch, methods=["PATCH"]),
+        Route(one, delete, methods=["DELETE"]),
+    ]
+
+
+async def list_or_watch(request: Request) -> Response:
+    visible = auth.require_some(request, "read", targets.namespace())
+    query = Query(request, *resources.LISTING)
+    plane, form = plane_of(request), shown.of(request, KIND, query)
+    where = Where(labels=query.selector(), fields=query.fields())
+    if not query.flag("watch"):
+        limit, token = query.limit(resources.MOST_AT_ONCE), query.text("continue")
+        listing = await plane.pages.listing(plane.store, KIND.name, where, visible, limit=limit, token=token)
+        metadata = {"resourceVersion": listing.resource_version, "continue": listing.next or ""}
+        items = [rooms.wire(item.wire()) for item in listing.items]
+        body = {"kind": "NamespaceList", "apiVersion": CORE_VERSION, "metadata": metadata, "items": items}
+        return JSONResponse(form.listed(body))
+    seconds = query.number("timeoutSeconds", low=1, high=resources.DAY)
+    since = query.number("resourceVersion", high=10**18)
+    table = form.watched()
+
+    def line(wire: dict[str, Any]) -> dict[str, Any]:
+        return table(rooms.wire(wire)) if table else rooms.wire(wire)
+
+    lines = watching.lines(plane.store, KIND.name, where, str(since) if since else "", visible, shown=line)
+    return StreamingResponse(until_stopped(lines, plane.stopping, seconds), media_type="application/json")
+
+
+async def read(request: Request) -> Response:
+    form = shown.of(request, KIND, Query(request, "includeObject", "resourceVersion", "pretty", "timeout"))
+    auth.require(request, "read", targets.namespace(_name(request)))
+    found = await plane_of(request).store.get(namespaces.ref(_name(request)))
+    return JSONResponse(form.single(rooms.wire(found.wire())))
+
+
+async def create(request: Request) -> Response:
+    auth.require_some(request, "admin", targets.namespace())  # before anything they sent is read
+    query = Query(request, *writing.QUERY)
+    return await _made(request, await protobuf.read(request, RESOURCE_LIMIT), None, query)
+
+
+async def replace_one(request: Request) -> Response:
+    auth.require(request, "admin", targets.namespace(_name(request)))
+    query = Query(request, *writing.QUERY)
+    body = await protobuf.read(request, RESOURCE_LIMIT)
+    return await _changed(request, lambda _old: (body, None), query)
+
+
+async def patch(request: Request) -> Response:
+    """As its media type says. Only an apply may be of a namespace that is not there yet."""
+    auth.require(request, "admin", targets.namespace(_name(request)))
+    query = Query(request, *writing.QUERY, "force")
+    media_type, body = await read_patch(request, PATCHES)
+    if media_type == writing.APPLY:
+        return await _apply(request, body, query)
+    if query.text("force"):
+        raise BadRequest("force is for apply")
+    make = {writing.MERGE: merge.merged, writing.JSON: json_patch.patched, strategic.MEDIA_TYPE: strategic.merged}
+    return await _changed(request, lambda old: (make[media_type](rooms.wire(old.wire()), body), None), query)
+
+
+async def delete(request: Request) -> Response:
+    """It goes by itself, once all in it is gone."""
+    name = _name(request)
+    actor = auth.require(request, "admin", targets.namespace(name))
+    wish = await Deletion.of(request)
+    if name == DEFAULT_NAMESPACE:
+        raise Forbidden(f"namespace {name} cannot be deleted: what names no namespace is in it")
+    store = plane_of(request).store
+    found = await store.get(namespaces.ref(name))
+    wish.refuse_other(found)
+    if not wish.dry_run:
+        found = await store.delete(found.ref, actor.name, uid=found.meta.uid) or found
+    return JSONResponse(rooms.wire(found.wire()), 200 if wish.dry_run else 202)
+
+
+async def _apply(request: Request, body: Any, query: Query) -> Response:
+    said = query.text("fieldManager")
+    if not said:
+        raise BadRequest("an apply needs fieldManager: who owns what is applied", hint="?fieldManager=<your tool>")
+    by, force, now = ownership.name_of(request, said), query.flag("force"), plane_of(request).now
+    document = rooms.document(body, _name(request))
+
+    def wanted(old: Resource | None) -> tuple[Any, tuple[Manager, ...]]:
+        return ownership.applied(old and rooms.bare(old), document, by, now(), force=force)
+
+    while True:
+        try:
+            return await _changed(request, wanted, query)
+        except NotFound:
+            if rooms.metadata_of(document).get("resourceVersion"):
+                raise
+        try:
+            return await _made(request, *wanted(None), query)
+        except AlreadyExists:
+            continue  # somebody else made it meanwhile: then it is changed
+
+
+async def _made(request: Request, body: Any, owners: tuple[Manager, ...] | None, query: Query) -> Response:
+    plane, form = plane_of(request), shown.of(request, KIND, query)
+    by = ownership.name_of(request, query.text("fieldManager"))
+    name = rooms.metadata_of(body).get("name")
+    actor = auth.require(request, "admin", targets.namespace(name if isinstance(name, str) else ""))
+    draft = rooms.decode(body, validation.of(query))
+    annotations = {**draft.meta.annotations, ACTOR_ANNOTATION: actor.name}
+    new = replace(draft.resource, meta=replace(draft.meta, annotations=annotations))
+    new = ownership.after_update(None, new, by, plane.now()) if owners is None else ownership.with_managers(new, owners)
+    new = namespaces.new(new.meta.name, new.meta)
+    if query.dry_run():
+        await writing.check(plane, guards.absent(new.ref))
+        stored = new
+    else:
+        stored = await plane.store.create(new, actor.name)
+    answer = JSONResponse(
+        form.single(rooms.wire(stored.wire())), 201, headers={"Location": f"{ROOT}/{stored.meta.name}"}
+    )
+    return warnings.attach(answer, draft.warnings)
+
+
+async def _changed(request: Request, wanted: Wanted, query: Query) -> Response:
+    plane, form, name = plane_of(request), shown.of(request, KIND, query), _name(request)
+    by, actor = ownership.name_of(request, query.text("fieldManager")), auth.actor_of(request)
+    while True:
+        old = await plane.store.get(namespaces.ref(name))
+        body, owners = wanted(old)
+        draft = rooms.decode(body, validation.of(query), name)
+        _refuse_stale(draft.meta.resource_version, draft.meta.uid, old)
+        before = rooms.bare(old)
+        new = rooms.updated(before, draft, actor.name)
+        new = (
+            ownership.after_update(before, new, by, plane.now()) if owners is None
+            else ownership.with_managers(new, owners)
+        )  # fmt: skip
+        new = rooms.dressed(new, old)
+        if not query.dry_run():
+            try:
+                new = await plane.store.update(new, actor.name)
+            except Conflict:
+                if draft.meta.resource_version or (old.deleting and _added(old, new)):
+                    raise
+                continue  # somebody wrote meanwhile; look again
+        return warnings.attach(JSONResponse(form.single(rooms.wire(new.wire()))), draft.warnings)
+
+
+def _added(old: Resource, new: Resource) -> bool:
+    return not set(new.meta.finalizers) <= set(old.meta.finalizers)
+
+
+def _refuse_stale(version: str, uid: str, old: Resource) -> None:
+    if version not in ("", old.meta.resource_version):
+        raise Conflict(f"{old.ref} changed since it was read", hint="read it again and repeat the change")
+    if uid not in ("", old.meta.uid):
+        raise Conflict(f"{old.ref} is another object than the one that was read", hint="read it again")
+
+
+def _name(request: Request) -> str:
+    return str(request.path_params["name"])
