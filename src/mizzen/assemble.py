@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mizzen.errors import MizzenError
@@ -125,8 +126,6 @@ def boot(settings: Settings, home: Home) -> Boot:
 
 async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     """The control API and the controllers, until SIGTERM."""
-    import uvicorn
-
     from mizzen.blobs.files import FileBlobs
     from mizzen.blobs.limits import Limits
     from mizzen.controllers import acceptance
@@ -148,7 +147,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     from mizzen.stores.sqlite import SqliteStore
     from mizzen.stores.vault import Vault
     from mizzen.supervisor import revive
-    from mizzen.webserver import LimitedProtocol, WebServer
+    from mizzen.webserver import Door, LimitedProtocol, Patience, WebServer, most_connections
 
     root = settings.root
     home = Home.of(root)
@@ -160,7 +159,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     vault = Vault(store.secrets, root / "secret-key")
     engine = LocalEngine(home, blobs, python=sys.executable, reveal=vault.reveal)
     context = Context(capabilities=frozenset(engine.capabilities))
-    accepting = (acceptance.Acceptance(kind, context) for kind in acceptance.KINDS)
+    accepting = (acceptance.Acceptance(kind, context, store.identities, store.secrets) for kind in acceptance.KINDS)
     working = (Models(context), Versions(context), Serving(inference_url, context), Workloads(engine))
     loop = Loop(store, [*working, *accepting], now=_now)
     vouching = _vouching(settings)
@@ -193,13 +192,18 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
         async for ref in engine.changes():
             loop.poke(ref)
 
-    config = uvicorn.Config(
-        app, http=LimitedProtocol, lifespan="off", access_log=False, log_config=None, ws="none", proxy_headers=False,
-        timeout_graceful_shutdown=max(1, round(settings.stop_timeout)),
-    )  # fmt: skip
+    door = Door(Patience(), most_connections())
+    server = WebServer(
+        app,
+        partial(LimitedProtocol, door=door),
+        door,
+        stop_timeout=max(1.0, settings.stop_timeout),
+        log_level=settings.log_level,
+        on_stop=lambda: begin_stop(app),
+    )
     try:
         await _until_stopped(
-            WebServer(config, on_stop=lambda: begin_stop(app)).serve([_socket(listeners["control"])]),
+            server.serve([_socket(listeners["control"])]),
             loop.run(),
             TablePublisher(store, root / "table.json").run(),
             publisher.run(),
@@ -219,6 +223,7 @@ async def gateway(settings: Settings, listeners: Mapping[str, int]) -> None:
     """The inference API, until SIGTERM."""
     from mizzen.gateway.serve import Guard, Limits, serve
     from mizzen.supervisor import revive
+    from mizzen.webserver import most_connections
 
     limits = Limits(
         max_body_bytes=settings.max_body_bytes,
@@ -226,6 +231,7 @@ async def gateway(settings: Settings, listeners: Mapping[str, int]) -> None:
         queue_bytes=settings.queue_bytes,
         hold_seconds=settings.hold_seconds,
         stop_timeout=settings.stop_timeout,
+        connections=most_connections(),
     )
     guard = Guard(
         access=settings.root / "access.json",
@@ -235,7 +241,13 @@ async def gateway(settings: Settings, listeners: Mapping[str, int]) -> None:
         anonymous=settings.anonymous,
     )
     await _until_stopped(
-        serve(socket=_socket(listeners["inference"]), table=settings.root / "table.json", guard=guard, limits=limits),
+        serve(
+            socket=_socket(listeners["inference"]),
+            table=settings.root / "table.json",
+            guard=guard,
+            limits=limits,
+            log_level=settings.log_level,
+        ),
         revive.keep(Home.of(settings.root), listeners, delay=1.0),
     )
 

@@ -1,7 +1,7 @@
 """Strict decoding of the objects people send: every fault at once, each with its field path.
 
 What the server itself keeps (uid, times, finalizers, status) may be sent, because people send back what they got; it is
-not read, except for `resourceVersion`, which guards an update.
+not read, except for `resourceVersion` and `uid`, which guard an update.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class Draft:
     annotations: Mapping[str, str]
     spec: Mapping[str, Any]
     resource_version: str = ""
+    uid: str = ""
+    """When given, the object must be the one that has it."""
     warnings: tuple[Warn, ...] = ()
 
 
@@ -66,6 +68,7 @@ def decode(
         metadata.get("annotations") or {},
         spec or {},
         metadata.get("resourceVersion") or "",
+        str(metadata.get("uid") or ""),
         found.warnings,
     )
 

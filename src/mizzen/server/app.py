@@ -24,13 +24,25 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.errors import MizzenError, Unavailable
 from mizzen.kinds import catalog
-from mizzen.server import aliases, history, models, openapi, resources, servers, targets, uploads, users, versions
+from mizzen.server import (
+    aliases,
+    history,
+    missing,
+    models,
+    openapi,
+    resources,
+    servers,
+    targets,
+    uploads,
+    users,
+    versions,
+)
 from mizzen.server import audit as audit_routes
 from mizzen.server import secrets as secret_routes
 from mizzen.server.audit import Audited
 from mizzen.server.auth import FailClosed, Identify, require
 from mizzen.server.bindings import Bindings
-from mizzen.server.errors import ErrorBoundary, answer_http_exception, answer_mizzen_error
+from mizzen.server.errors import ErrorBoundary, answer_http_exception, error_response
 from mizzen.server.identity import Identity
 from mizzen.server.oidc import Oidc
 from mizzen.server.origins import LoopbackOnly
@@ -145,8 +157,9 @@ class RefuseWhileStopping:
 
 async def answer_and_note(request: Request, error: Exception) -> Response:
     """For the audit, which is to say why a route refused something."""
+    assert isinstance(error, MizzenError)
     request.state.error = error
-    return await answer_mizzen_error(request, error)
+    return error_response(await missing.explained(request, error))
 
 
 async def index(request: Request) -> Response:

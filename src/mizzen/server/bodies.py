@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
 from mizzen.errors import BadRequest, TooLarge, UnsupportedMediaType
 from mizzen.manifests import parsing
 from mizzen.manifests.parsing import Unreadable
+from mizzen.server.plane import plane_of
+
+T = TypeVar("T")
 
 RESOURCE_LIMIT = 3 << 20
+YAML_LIMIT = 512 * 1024
+"""YAML takes a hundred times as long to read as JSON does."""
+SMALL, SMALL_YAML = 32 * 1024, 2 * 1024
+"""Bytes that are read at once."""
 
 JSON_TYPES = frozenset({"", "application/json"})
 YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 
-_TOO_LARGE = "send less at once; the files of a version go to POST /model/<name>/version as an archive"
+_TOO_LARGE = (
+    "send less at once, or JSON, of which more is taken than of YAML; the files of a version go to"
+    " POST /model/<name>/version as an archive"
+)
 
 
 async def read_object(request: Request, limit: int = RESOURCE_LIMIT) -> dict[str, Any]:
@@ -26,14 +36,22 @@ async def read_object(request: Request, limit: int = RESOURCE_LIMIT) -> dict[str
         raise UnsupportedMediaType(
             f"cannot read a body of type '{media_type}'", hint="send application/json or application/yaml"
         )
-    data = await read_bytes(request, limit)
+    as_yaml = media_type in YAML_TYPES
+    data = await read_bytes(request, min(limit, YAML_LIMIT) if as_yaml else limit)
     if not data.strip():
         return {}
-    # Large YAML takes seconds: in a thread the other requests go on.
-    value = await asyncio.to_thread(parse, data, as_yaml=media_type in YAML_TYPES)
+    small = SMALL_YAML if as_yaml else SMALL
+    value = await beside(request, len(data), lambda: parse(data, as_yaml=as_yaml), small=small)
     if not isinstance(value, dict):
         raise BadRequest(f"the body must be an object, not {parsing.type_name(value)}")
     return value
+
+
+async def beside(request: Request, size: int, work: Callable[[], T], *, small: int = SMALL) -> T:
+    """The result of `work` on a body of this size; what is not small is done beside everything else."""
+    if size <= small:
+        return work()
+    return await plane_of(request).apart.run(request.state.known.actor.name, work)
 
 
 async def read_bytes(request: Request, limit: int) -> bytes:

@@ -56,11 +56,6 @@ def error_response(error: MizzenError) -> Response:
     return JSONResponse(status_body(error), http_status(error), headers=HEADERS.get(type(error)))
 
 
-async def answer_mizzen_error(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, MizzenError)
-    return error_response(error)
-
-
 async def answer_http_exception(request: Request, error: Exception) -> Response:
     """What the router itself refuses: unknown paths and methods."""
     assert isinstance(error, HTTPException)

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.kinds.meta import Resource
+from mizzen.server.apart import Apart
 from mizzen.server.bindings import Bindings
 from mizzen.server.pages import Pages
 from mizzen.stores.records import AuditLog, Identities, Secrets
@@ -41,6 +42,8 @@ class Plane:
     anonymous: bool
     """May those without a token read and predict?"""
     pages: Pages = field(default_factory=Pages)
+    apart: Apart = field(default_factory=Apart)
+    """Where large bodies are read."""
     limits: Limits = Limits()  # noqa: RUF009 - frozen
     """How much may be sent."""
     default_framework: str = ""

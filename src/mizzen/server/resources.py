@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
@@ -12,13 +11,14 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from mizzen.access.policy import Actor, Verb
-from mizzen.errors import Conflict, NotFound
+from mizzen.errors import Conflict, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.catalog import Kind
 from mizzen.kinds.findings import Context, Warn, suggestion
-from mizzen.kinds.meta import API_VERSION, Meta, Ref, Resource
+from mizzen.kinds.meta import API_VERSION, Meta, Ref, Resource, name_fault
 from mizzen.server import (
     admission,
+    answers,
     auth,
     bindings,
     changes,
@@ -32,20 +32,17 @@ from mizzen.server import (
     watching,
 )
 from mizzen.server.admission import Draft
-from mizzen.server.bodies import read_object
+from mizzen.server.bodies import RESOURCE_LIMIT, beside, read_object
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
-from mizzen.server.streams import closing, until_stopped
-from mizzen.stores.store import Guard, Listing, Where
+from mizzen.server.streams import closing, until_stopped, while_wanted
+from mizzen.stores.store import Guard, Where
+from mizzen.stores.whole import whole
 
 ROOT = f"/apis/{API_VERSION}"
 DAY = 24 * 60 * 60
 MOST_AT_ONCE = 1000
 """A page, when the caller names no limit of their own: one answer must not hold a store of any size."""
-
-
-SMALL = 32 * 1024
-"""Bytes of a body that is examined at once."""
 
 
 def routes() -> list[Route]:
@@ -62,7 +59,7 @@ def routes() -> list[Route]:
 
 
 async def list_or_watch(request: Request) -> Response:
-    kind, namespace = _kind(request), request.path_params.get("namespace", "")
+    kind, namespace = _kind(request), _namespace(request)
     visible = auth.require_some(request, "read", targets.all_of(kind.name, namespace))
     query = Query(
         request, "limit", "continue", "labelSelector", "fieldSelector", "watch", "resourceVersion", "timeoutSeconds"
@@ -73,7 +70,9 @@ async def list_or_watch(request: Request) -> Response:
         limit = query.limit(MOST_AT_ONCE)
         token = query.text("continue")
         listing = await plane.pages.listing(plane.store, kind.name, where, visible, limit=limit, token=token)
-        return JSONResponse(_list_body(kind, listing))
+        metadata = {"resourceVersion": listing.resource_version, "continue": listing.next or ""}
+        around = {"kind": f"{kind.name}List", "apiVersion": API_VERSION}
+        return await answers.listed(listing.items, Resource.wire, metadata, **around)
     seconds = query.number("timeoutSeconds", low=1, high=DAY)
     since = query.number("resourceVersion", high=10**18)
     lines = watching.lines(plane.store, kind.name, where, str(since) if since else "", visible)
@@ -84,7 +83,7 @@ async def create(request: Request) -> Response:
     kind, namespace = _kind(request), request.path_params["namespace"]
     auth.require_some(request, "write", targets.all_of(kind.name, namespace))  # before anything they sent is read
     admission.refuse_internal(kind)
-    query = Query(request, "dryRun", "assume")
+    query = _tried(request, "assume")
     body = await read_object(request)
     sent = _as_sent(kind, body, namespace)
     actor = _require_write(request, sent)
@@ -93,7 +92,7 @@ async def create(request: Request) -> Response:
     draft = await _decoded(request, kind, body, namespace=namespace)
     new = admission.created(kind, draft, namespace, actor)
     trust.require(request, new)
-    odd = await _examined(plane, new, query.assumed())
+    odd = await while_wanted(request, _examined(plane, new, query.assumed()))
     stored = await _created(request, plane, draft, new, query)
     location = {"Location": f"{request.url.path}/{stored.meta.name}"}
     return warnings.attach(JSONResponse(stored.wire(), 201, headers=location), (*draft.warnings, *odd))
@@ -107,7 +106,7 @@ async def read(request: Request) -> Response:
 async def replace(request: Request) -> Response:
     kind = _kind(request)
     await _found(request, "write")
-    query = Query(request, "dryRun", "assume")
+    query = _tried(request, "assume")
     namespace, name = request.path_params["namespace"], request.path_params["name"]
     plane = plane_of(request)
     body = await read_object(request)
@@ -116,14 +115,15 @@ async def replace(request: Request) -> Response:
         old = await plane.store.get(_ref(request))
         if draft.resource_version not in ("", old.meta.resource_version):
             raise Conflict(f"{old.ref} changed since it was read", hint="read it again and repeat the change")
+        if draft.uid not in ("", old.meta.uid):
+            raise Conflict(f"{old.ref} is another object than the one that was read", hint="read it again")
         actor = _require_write(request, old)
         said = registration.kept(draft, old) if kind is registration.KIND else draft
         new = admission.updated(kind, said, old, actor)
         await trust.require_names(request, new)
         _require_write(request, new)
-        if not admission.same(old.spec.get("env"), new.spec.get("env")):
-            trust.require(request, new)
-        odd = await _examined(plane, new, query.assumed())
+        trust.require(request, new, old)
+        odd = await while_wanted(request, _examined(plane, new, query.assumed()))
         guard = changes.guard(old, new)
         if query.dry_run():
             await _check(plane, guard)
@@ -143,7 +143,7 @@ async def replace(request: Request) -> Response:
 async def delete(request: Request) -> Response:
     kind = _kind(request)
     resource = await _found(request, "write")
-    dry_run = Query(request, "dryRun").dry_run()
+    dry_run = _tried(request).dry_run()
     actor = _require_write(request, resource)
     plane = plane_of(request)
     if dry_run:
@@ -183,6 +183,13 @@ async def _found(request: Request, verb: Verb, subresource: str = "") -> Resourc
         raise
     auth.require(request, verb, targets.of(resource, subresource=subresource), named=named)
     return resource
+
+
+def _tried(request: Request, *known: str) -> Query:
+    """The query of what may be asked for as a dry run, which is no change for the audit."""
+    query = Query(request, "dryRun", *known)
+    request.state.tried = query.dry_run()
+    return query
 
 
 def _require_write(request: Request, resource: Resource) -> Actor:
@@ -237,7 +244,7 @@ async def _examined(plane: Plane, resource: Resource, assumed: frozenset[tuple[s
 async def _chunks(plane: Plane, server: Resource, *, tail: int | None, follow: bool) -> AsyncGenerator[bytes, None]:
     """What the server's workloads printed, one after the other; following goes on with the last one."""
     where = Where(namespace=server.meta.namespace, owner=server.meta.uid)
-    workloads = (await plane.store.list("Workload", where)).items
+    workloads = await whole(plane.store, "Workload", where)
     for workload in workloads:
         last = workload is workloads[-1]
         async with closing(plane.logs(workload, tail=tail, follow=follow and last)) as chunks:
@@ -250,10 +257,10 @@ async def _decoded(
 ) -> Draft:
     known = Context(capabilities=plane_of(request).capabilities)
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) < SMALL:
-        return admission.decode(kind, body, namespace=namespace, name=name, known=known)
-    # Long lists take a while: in a thread the other requests go on.
-    return await asyncio.to_thread(admission.decode, kind, body, namespace=namespace, name=name, known=known)
+    size = int(length[:20]) if length.isdecimal() else RESOURCE_LIMIT
+    return await beside(
+        request, size, lambda: admission.decode(kind, body, namespace=namespace, name=name, known=known)
+    )
 
 
 def _kind(request: Request) -> Kind:
@@ -264,8 +271,16 @@ def _kind(request: Request) -> Kind:
 
 
 def _ref(request: Request) -> Ref:
-    at = request.path_params
-    return Ref(_kind(request).name, at["name"], at["namespace"])
+    return Ref(_kind(request).name, request.path_params["name"], _namespace(request))
+
+
+def _namespace(request: Request) -> str:
+    """Empty when the path names none. Invalid."""
+    namespace = str(request.path_params.get("namespace", ""))
+    fault = name_fault(namespace, "metadata.namespace") if namespace else None
+    if fault:
+        raise Invalid.of("the path", (fault,))
+    return namespace
 
 
 def _as_sent(kind: Kind, body: Mapping[str, Any], namespace: str) -> Resource:
@@ -275,9 +290,3 @@ def _as_sent(kind: Kind, body: Mapping[str, Any], namespace: str) -> Resource:
     return Resource(
         kind.name, Meta(name if isinstance(name, str) else "", namespace), spec if isinstance(spec, Mapping) else {}
     )
-
-
-def _list_body(kind: Kind, listing: Listing) -> dict[str, Any]:
-    metadata = {"resourceVersion": listing.resource_version, "continue": listing.next or ""}
-    items = [item.wire() for item in listing.items]
-    return {"kind": f"{kind.name}List", "apiVersion": API_VERSION, "metadata": metadata, "items": items}

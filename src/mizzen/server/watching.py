@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
@@ -13,13 +14,16 @@ from mizzen.kinds.meta import Resource
 from mizzen.kinds.text import selectors
 from mizzen.server.errors import status_body
 from mizzen.server.streams import closing
-from mizzen.stores.store import Event, Store, Where
+from mizzen.stores.store import Event, Listing, Store, Where
 
 Visible = Callable[[Resource], bool]
 """May whoever watches see this object?"""
 
 KEPT = 64
 """Lines that are shared: as many changes as commonly are made at once."""
+KEPT_BYTES = 4 << 20
+PAGE = 100
+"""Objects that are read at once, of all there is in the beginning."""
 
 
 async def lines(store: Store, kind: str, where: Where, since: str, visible: Visible) -> AsyncGenerator[bytes, None]:
@@ -30,11 +34,14 @@ async def lines(store: Store, kind: str, where: Where, since: str, visible: Visi
     selection = _Selection(where, visible, whole=not since)
     try:
         if not since:
-            listing = await store.list(kind, where)
-            since = listing.resource_version
-            for resource in filter(visible, listing.items):
-                selection.add(resource)
-                yield _line("ADDED", resource.wire())
+            after: str | None = None
+            while not since or after is not None:
+                page = await store.list(kind, where, limit=PAGE, after=after)
+                since, after = page.resource_version, page.next
+                added = await asyncio.to_thread(selection.added, page)
+                del page  # a slow reader is waited for with nothing but the lines that they did not take yet
+                while added:
+                    yield added.popleft()
         async with closing(store.watch(kind, since)) as events:
             async for event in events:
                 seen = selection.seen(event)
@@ -49,6 +56,7 @@ class _Lately:
 
     def __init__(self) -> None:
         self._lines: OrderedDict[tuple[int, str], tuple[Event, bytes]] = OrderedDict()
+        self._bytes = 0
 
     def line(self, type_: str, event: Event) -> bytes:
         # The event is kept beside its line: no other one can have its id meanwhile.
@@ -58,8 +66,10 @@ class _Lately:
             return found[1]
         line = _line(type_, event.resource.wire())
         self._lines[key] = (event, line)
-        if len(self._lines) > KEPT:
-            self._lines.popitem(last=False)
+        self._bytes += len(line)
+        while len(self._lines) > KEPT or self._bytes > KEPT_BYTES:
+            _, (_, old) = self._lines.popitem(last=False)
+            self._bytes -= len(old)
         return line
 
 
@@ -78,19 +88,32 @@ class _Selection:
         self._visible = visible
         self._picky = bool(where.labels or where.fields)
         self._held: dict[str, bool] = {}
+        self._ahead: dict[str, int] = {}
+        """Objects that were shown newer than the version that changes are told from, and how new."""
         self._unknown = not whole
 
-    def add(self, resource: Resource) -> None:
-        self._held[resource.meta.uid] = True
+    def added(self, page: Listing) -> deque[bytes]:
+        """Lines for what there is in the beginning."""
+        lines: deque[bytes] = deque()
+        for resource in filter(self._visible, page.items):
+            uid, version = resource.meta.uid, int(resource.meta.resource_version)
+            if self._picky:
+                self._held[uid] = True
+            if version > int(page.resource_version):  # written while pages were read
+                self._ahead[uid] = version
+            lines.append(_line("ADDED", resource.wire()))
+        return lines
 
     def seen(self, event: Event) -> str | None:
         """The type of event for the watcher, or None when it is not theirs."""
         resource = event.resource
+        uid = resource.meta.uid
+        if int(resource.meta.resource_version) <= self._ahead.get(uid, 0):
+            return None  # older than what they have
         if self._where.namespace not in (None, resource.meta.namespace) or not self._visible(resource):
             return None
         if not self._picky:
             return event.type
-        uid = resource.meta.uid
         held = self._held.get(uid, self._unknown and event.type != "ADDED")
         matches = _matches(self._where, resource)
         if event.type == "DELETED":

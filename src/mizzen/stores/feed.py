@@ -11,16 +11,20 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from itertools import islice
 
 from mizzen.errors import BadRequest
 from mizzen.stores import reads, revisions
+from mizzen.stores.pages import Unread, filled
 from mizzen.stores.readers import Readers
 from mizzen.stores.reads import Page
 from mizzen.stores.store import Event
 
 PAGE = 256
 TAIL = 256
+TAIL_BYTES = 4 << 20
+"""Of the events in the tail, which are held for as long as no others come."""
 
 
 class Feed:
@@ -33,7 +37,8 @@ class Feed:
         self._newest = newest
         self._oldest_known = horizon
         """Of a kind that is not in `newest`, the last change may be as late as this."""
-        self._tail: deque[Event] = deque(maxlen=TAIL)
+        self._tail: deque[Event] = deque()
+        self._tail_bytes = 0
         self._unseen = 0
         """Up to here, changes of any kind may have been made by somebody else."""
         self._waiting: dict[asyncio.Future[int], str | None] = {}
@@ -46,9 +51,11 @@ class Feed:
         first = _version(events[0])
         foreign = first != before + 1
         if foreign:
-            self._tail.clear()
+            self._cut(0)
             self._unseen = first - 1
         self._tail.extend(events)
+        self._tail_bytes += sum(event.size for event in events)
+        self._cut(TAIL)
         self._horizon = horizon
         self._head = _version(events[-1])
         changed = {event.resource.kind: _version(event) for event in events}
@@ -64,11 +71,12 @@ class Feed:
         # The first page is of the table, which alone knows whether `since` ever was and is still kept.
         page = await self._from_table(kind, int(since))
         while True:
-            for event in page.events:
+            cursor, left = page.upto, deque(page.events)
+            del page  # what was taken is not held for a reader who takes the next one late
+            while left:
                 if self._closed:
                     return
-                yield event
-            cursor = page.upto
+                yield left.popleft()
             if self._newest_of(kind) <= cursor:
                 cursor = max(cursor, await self._news(kind))
             if self._closed:
@@ -95,7 +103,13 @@ class Feed:
         if cursor + 1 < first:
             return await self._from_table(kind, cursor)
         new = islice(self._tail, cursor + 1 - first, None)
-        return Page(tuple(event for event in new if kind in (None, event.resource.kind)), self._head)
+        wanted = (Unread(one.size, partial(_same, one)) for one in new if kind in (None, one.resource.kind))
+        page, more = filled(wanted, None, reads.EVENTS_BYTES)
+        return Page(tuple(page), _version(page[-1]) if more else self._head)
+
+    def _cut(self, most: int) -> None:
+        while len(self._tail) > most or self._tail_bytes > TAIL_BYTES:
+            self._tail_bytes -= self._tail.popleft().size
 
     async def _from_table(self, kind: str | None, cursor: int) -> Page:
         return await self._readers.run(lambda connection: reads.events(connection, kind, cursor, PAGE))
@@ -122,6 +136,10 @@ class Feed:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(quiet_until)
+
+
+def _same(event: Event) -> Event:
+    return event
 
 
 def _version(event: Event) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -99,6 +99,9 @@ class SqliteStore:
         self, kind: str, where: Where = reads.EVERYTHING, *, limit: int | None = None, after: str | None = None
     ) -> Listing:
         return await self._readers.run(lambda connection: reads.listing(connection, kind, where, limit, after))
+
+    async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
+        return await self._readers.run(lambda connection: reads.among(connection, refs))
 
     async def create(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
         return _given(await self._writer.write(lambda _: self._ledger.create(new, by, guard)))

@@ -10,7 +10,7 @@ order. A write that changes nothing gets none. Acknowledged means durable.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -39,7 +39,7 @@ class Listing:
     items: tuple[Resource, ...]
     resource_version: str
     next: str | None = None
-    """Token for the next page; None on the last."""
+    """Token for the next page; None on the last. Only then were these all: a page ends at a number of bytes, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class Event:
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     resource: Resource
     """For DELETED the last state, with the resource version of the deletion."""
+    size: int = field(default=0, compare=False)
+    """About how many bytes it holds, for whoever keeps some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,18 @@ class Present(Protocol):
         """NotFound."""
         ...
 
-    def list(self, kind: str, where: Where = ...) -> tuple[Resource, ...]: ...
+    def list(self, kind: str, where: Where = ...) -> tuple[Resource, ...]:
+        """All of them, on no pages: for what is few."""
+        ...
+
+    def newest(self, kind: str, model: Ref, most: int) -> tuple[Resource, ...]:
+        """Those of a model (`catalog.model_of`) that were made last, newest first; of large ones fewer than `most`, as
+        on a page. Costs what it returns."""
+        ...
+
+    def count(self, kind: str, model: Ref) -> int:
+        """How many of a kind belong to a model. None of them is read for it."""
+        ...
 
 
 Guard: TypeAlias = Callable[[Present], None]
@@ -93,7 +106,11 @@ class Reads(Protocol):
     async def list(
         self, kind: str, where: Where = ..., *, limit: int | None = None, after: str | None = None
     ) -> Listing:
-        """As `Store.list`. Its pages are all of this moment."""
+        """As `Store.list`. Its pages are all of this moment, and never Expired."""
+        ...
+
+    async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
+        """As `Store.among`."""
         ...
 
     async def check(self, guard: Guard) -> None:
@@ -115,9 +132,16 @@ class Store(Protocol):
     ) -> Listing:
         """One agreeing read, whose cost grows with what it returns and not with what else there is.
 
+        A page ends at `limit` objects, or at a few megabytes of them (`pages.PAGE_BYTES`) also without a limit; it has
+        at least one, if there is any. `whole.whole` reads all pages.
+
         `after` is `Listing.next` of the page before, with an equal `where`; Expired when it is too old to go on
         from. BadRequest for a field that is not indexed.
         """
+        ...
+
+    async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
+        """Which of these there are. However large they are, none of them is read for it."""
         ...
 
     def snapshot(self) -> AbstractAsyncContextManager[Reads]:
@@ -167,7 +191,8 @@ class Store(Protocol):
         self, model: Ref, *, limit: int | None = None, after: str | None = None
     ) -> tuple[tuple[Revision, ...], str | None]:
         """Of a model and of all that belongs to it (`catalog.model_of`), also of what is deleted, in the order it was
-        written; with the token for the next page. Costs what it returns, however much else there is."""
+        written; with the token for the next page. Pages end as those of `list`. Costs what it returns, however much
+        else there is."""
         ...
 
     def position(self, kind: str) -> str:

@@ -24,7 +24,7 @@ PACKED = [
     for mode in ("w:", "w:gz", "w:bz2", "w:xz")
 ] + [zipped(FILES), zipped(FILES, zipfile.ZIP_STORED)]
 
-fuzzing = settings(max_examples=200, deadline=None)
+fuzzing = settings(max_examples=100, deadline=None)
 
 
 def survives(data: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,11 +13,12 @@ from typing import Any
 
 import httpx2
 
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.server import watching as watches
 from mizzen.server.app import begin_stop
+from mizzen.stores.reads import EVERYTHING
 from mizzen.stores.sqlite import SqliteStore
-from mizzen.stores.store import Where
+from mizzen.stores.store import Listing, Where
 from tests.unit.server.harness import HERE, ROOT, Harness, serving
 from tests.unit.server.test_resources import model
 
@@ -145,6 +146,75 @@ def test_a_change_is_encoded_once_for_all_who_watch(tmp_path: Path) -> None:
         finally:
             for stream in streams:
                 await stream.aclose()
+            await store.close()
+
+    asyncio.run(main())
+
+
+class Paged(SqliteStore):
+    """Counts what is listed for a watch, and may do something before each page."""
+
+    before: Callable[[int], Awaitable[object]] | None = None
+
+    async def list(
+        self, kind: str, where: Where = EVERYTHING, *, limit: int | None = None, after: str | None = None
+    ) -> Listing:
+        self.pages = getattr(self, "pages", 0) + 1
+        if self.before is not None:
+            await self.before(self.pages)
+        return await super().list(kind, where, limit=limit, after=after)
+
+
+def test_what_there_is_in_the_beginning_is_read_as_it_is_taken(tmp_path: Path) -> None:
+    """And what changes meanwhile is told once, in the order of the changes."""
+    many = 2 * watches.PAGE + 10
+
+    async def main() -> None:
+        ids = itertools.count()
+        store = await Paged.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: str(next(ids)))
+        for number in range(many):
+            await store.create(Resource("Model", Meta(f"m{number:04}")), "ann")
+
+        async def change(page: int) -> None:
+            if page == 2:
+                for name in ("m0000", f"m{many - 1:04}"):  # one that was shown, one that comes with the last page
+                    await store.update(Resource("Model", Meta(name), {"framework": "python"}), "ann")
+                await store.create(Resource("Model", Meta("z")), "ann")
+                await store.delete(Ref("Model", f"m{many - 2:04}"), "ann")
+
+        store.before = change
+        lines = watches.lines(store, "Model", Where(), "", lambda _: True)
+        try:
+            first = [told(json.loads(await anext(lines))) for _ in range(watches.PAGE)]
+            assert store.pages == 1
+            rest = [json.loads(await anext(lines)) for _ in range(many - watches.PAGE)]
+            names = [name for kind, name in (*first, *map(told, rest)) if kind == "ADDED"]
+            gone = f"m{many - 2:04}"
+            assert names == [*(f"m{number:04}" for number in range(many) if f"m{number:04}" != gone), "z"]
+            assert rest[-2]["object"]["spec"] == {"framework": "python"}
+            assert [told(json.loads(await anext(lines))) for _ in range(2)] == [
+                ("MODIFIED", "m0000"),
+                ("DELETED", gone),
+            ]
+        finally:
+            await lines.aclose()
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_long_lines_are_not_kept(tmp_path: Path) -> None:
+    async def main() -> None:
+        ids = itertools.count()
+        store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: str(next(ids)))
+        lines = watches.lines(store, "Model", Where(), "0", lambda _: True)
+        try:
+            for number in range(8):
+                await store.create(Resource("Model", Meta(f"m{number}"), {"notes": "x" * (1 << 20)}), "ann")
+                assert told(json.loads(await anext(lines))) == ("ADDED", f"m{number}")
+            assert sum(len(line) for _, line in watches._lately._lines.values()) <= watches.KEPT_BYTES
+        finally:
+            await lines.aclose()
             await store.close()
 
     asyncio.run(main())
