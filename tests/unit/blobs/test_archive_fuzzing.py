@@ -32,7 +32,7 @@ def survives(data: bytes) -> None:
     try:
         entries = unpack_unstored(data, SMALL)
     except (BadRequest, Invalid, TooLarge) as error:
-        said = str(error)
+        said = error.message
     else:
         said = "nothing is wrong"
         assert entries
