@@ -32,7 +32,7 @@ NAMED: dict[str, tuple[str, ...]] = {
 }
 """Kinds that a spec of a kind may name, and wait for."""
 
-AGAIN = 5.0
+AGAIN = 60.0
 """Seconds after which a user or a secret that was missing is looked for again: nobody tells when one is made."""
 
 
