@@ -29,7 +29,7 @@ PORTS := --port $(PORT) --inference-port $(shell expr $(PORT) + 1) --tls-port $(
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-faults test-conformance check gen lock bench bench-core clean moved
+.PHONY: help setup run test test-faults test-conformance check gen lock bench bench-core bench-scale clean moved
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ lock: ## Resolve the dependencies of pyproject.toml into requirements/ (ARGS=--u
 bench: setup ## Measure what a request costs: predictions beside nginx and FastAPI, then the control API
 	@$(PY) -m bench.run $(ARGS)
 	@$(PY) -m bench.core
+
+bench-scale: setup ## Starts and changes of a whole plane over 100 and 10,000 models (some minutes; ARGS="--models 1000")
+	@$(PY) -m bench.core_whole $(ARGS)
 
 bench-core: setup ## The control API alone, over a small and a large store (ARGS="--rounds 3")
 	@$(PY) -m bench.core $(ARGS)

@@ -1,4 +1,4 @@
-"""`python -m bench.core_whole`: what a whole plane costs on a store of many models: its starts, and one change.
+"""`make bench-scale`: what a whole plane costs on a store of many models: its starts, and one change.
 
 A start is measured twice: the first one on objects that no controller has seen, as after an upgrade, and the next one,
 when there is nothing left to do. A change is measured with all that follows from it, until the plane is quiet again.
@@ -38,7 +38,7 @@ LONGEST = 1800.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.core_whole", description="What a whole plane costs.")
+    parser = argparse.ArgumentParser(prog="make bench-scale", description="What a whole plane costs.")
     parser.add_argument("--models", type=int, nargs="+", default=[100, 10_000], help="sizes of the stores")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="mzw-") as folder:

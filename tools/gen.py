@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.derived import crds, door, openapi
-from tools.reference import cli, conditions, errors, http, kinds, modules, settings
+from tools.reference import cli, conditions, errors, http, kinds, modules, sdk, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
@@ -21,6 +21,7 @@ PAGES = {
     "docs/reference/conditions.md": conditions.page,
     "docs/reference/errors.md": errors.page,
     "docs/reference/http.md": http.page,
+    "docs/reference/sdk.md": sdk.page,
 }
 FOLDERS = ("docs/reference/**/*.md", "deploy/crds/*.yaml", "src/mizzen/server/door/openapi/**/*.json")
 """Hold nothing but derived files."""

@@ -9,15 +9,44 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mizzen.errors import (
+        AlreadyExists,
+        BadRequest,
+        Conflict,
+        DeadlineExceeded,
+        Expired,
+        Fault,
+        Forbidden,
+        Invalid,
+        MizzenError,
+        ModelFailed,
+        NotFound,
+        TooLarge,
+        Unauthenticated,
+        Unavailable,
+        UnsupportedMediaType,
+    )
     from mizzen.sdk import MizzenWarning, Model, Plane, connect, start
 
-__all__ = ["MizzenWarning", "Model", "Plane", "connect", "start"]
+__all__ = [
+    "AlreadyExists", "BadRequest", "Conflict", "DeadlineExceeded", "Expired", "Fault", "Forbidden", "Invalid",
+    "MizzenError", "MizzenWarning", "Model", "ModelFailed", "NotFound", "Plane", "TooLarge", "Unauthenticated",
+    "Unavailable", "UnsupportedMediaType", "connect", "start",
+]  # fmt: skip
 __version__ = "0.1.0.dev0"
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from mizzen import sdk
+    if name not in __all__:
+        raise AttributeError(f"module 'mizzen' has no attribute {name!r}")
+    from mizzen import errors
 
-        return getattr(sdk, name)
-    raise AttributeError(f"module 'mizzen' has no attribute {name!r}")
+    if hasattr(errors, name):
+        return getattr(errors, name)
+    from mizzen import sdk
+
+    return getattr(sdk, name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -27,6 +27,7 @@ from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import Boot, Listener, ProcessSpec
 
 if TYPE_CHECKING:
+    import ssl
     from pathlib import Path
 
     from starlette.applications import Starlette
@@ -164,7 +165,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     vault = Vault(store.secrets, root / "secret-key")
     engine = LocalEngine(home, blobs, python=sys.executable, reveal=vault.reveal)
     context = Context(capabilities=frozenset(engine.capabilities))
-    accepting = (acceptance.Acceptance(kind, context) for kind in acceptance.KINDS)
+    accepting = (acceptance.Acceptance(kind, context, store.identities, store.secrets) for kind in acceptance.KINDS)
     working = (Models(context), Versions(context), Serving(inference_url, context), Workloads(engine))
     happenings = _recorder(store)
     loop = Loop(store, [*working, *accepting], now=_now, recorder=happenings)
@@ -232,24 +233,22 @@ def _answering(
     app: Starlette, settings: Settings, listeners: Mapping[str, int]
 ) -> tuple[Coroutine[Any, Any, None], Coroutine[Any, Any, None]]:
     """The app on both sockets of the control API, until SIGTERM; and what keeps the certificate of one current."""
-    import uvicorn
-
     from mizzen.server.app import begin_stop
     from mizzen.server.certificates import Certificates
-    from mizzen.webserver import LimitedProtocol, serve_all
+    from mizzen.webserver import Door, LimitedProtocol, Patience, WebServer, most_connections, serve_all
 
     plain, tls = _socket(listeners["control"]), _socket(listeners["control-tls"])
     names = socket.gethostname(), settings.host, tls.getsockname()[0]
     certificates = Certificates(settings.root / "tls", names, _now)
     context = certificates.context()
-    config = partial(
-        uvicorn.Config, app,
-        http=LimitedProtocol, lifespan="off", access_log=False, log_config=None, ws="none", proxy_headers=False,
-        timeout_graceful_shutdown=max(1, round(settings.stop_timeout)),
-    )  # fmt: skip
-    serving = serve_all(
-        (config(), plain), (config(ssl_context_factory=lambda *_: context), tls), on_stop=lambda: begin_stop(app)
-    )
+
+    def server(with_tls: ssl.SSLContext | None = None) -> WebServer:
+        door = Door(Patience(), most_connections() // 2)  # the other half is for the other one
+        protocol = partial(LimitedProtocol, door=door)
+        grace = max(1.0, settings.stop_timeout)
+        return WebServer(app, protocol, door, stop_timeout=grace, log_level=settings.log_level, tls=with_tls)
+
+    serving = serve_all((server(), plain), (server(context), tls), on_stop=lambda: begin_stop(app))
     return serving, certificates.keep_current(context)
 
 
@@ -257,6 +256,7 @@ async def gateway(settings: Settings, listeners: Mapping[str, int]) -> None:
     """The inference API, until SIGTERM."""
     from mizzen.gateway.serve import Guard, Limits, serve
     from mizzen.supervisor import revive
+    from mizzen.webserver import most_connections
 
     limits = Limits(
         max_body_bytes=settings.max_body_bytes,
@@ -264,6 +264,7 @@ async def gateway(settings: Settings, listeners: Mapping[str, int]) -> None:
         queue_bytes=settings.queue_bytes,
         hold_seconds=settings.hold_seconds,
         stop_timeout=settings.stop_timeout,
+        connections=most_connections(),
     )
     guard = Guard(
         access=settings.root / "access.json",
@@ -273,7 +274,13 @@ async def gateway(settings: Settings, listeners: Mapping[str, int]) -> None:
         anonymous=settings.anonymous,
     )
     await _until_stopped(
-        serve(socket=_socket(listeners["inference"]), table=settings.root / "table.json", guard=guard, limits=limits),
+        serve(
+            socket=_socket(listeners["inference"]),
+            table=settings.root / "table.json",
+            guard=guard,
+            limits=limits,
+            log_level=settings.log_level,
+        ),
         revive.keep(Home.of(settings.root), listeners, delay=1.0),
     )
 

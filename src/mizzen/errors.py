@@ -33,6 +33,11 @@ class MizzenError(Exception):
         self.hint = hint
         self.faults = faults
 
+    def __str__(self) -> str:
+        """With every fault and the hint: who prints only this, as a traceback does, must learn what to mend."""
+        faults = (str(fault) for fault in self.faults if fault.message not in self.message)
+        return "\n".join((self.message, *faults, *([f"hint: {self.hint}"] if self.hint else ())))
+
 
 class BadRequest(MizzenError):
     """What was sent cannot be read at all."""
@@ -44,10 +49,6 @@ class Invalid(MizzenError):
     """What was sent can be read but breaks rules: `faults` lists all of them."""
 
     reason = "Invalid"
-
-    def __str__(self) -> str:
-        """With every fault: who prints only this must learn what to mend."""
-        return "\n".join((self.message, *(str(fault) for fault in self.faults if fault.message not in self.message)))
 
     @classmethod
     def of(cls, what: str, faults: tuple[Fault, ...]) -> Invalid:

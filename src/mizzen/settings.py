@@ -5,10 +5,11 @@ Standard library only: gateways and the CLI read it and must start fast.
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from itertools import combinations
 from pathlib import Path
@@ -48,7 +49,9 @@ class Settings:
     start_timeout: float = _setting(60.0, "Seconds until a start that is not ready counts as failed.")
     stop_timeout: float = _setting(1.0, "Seconds that requests in flight get to finish when stopping.")
     queue_limit: int = _setting(16384, "Requests that may wait for one served version in one gateway; beyond it: 503.")
-    queue_bytes: int = _setting(256 << 20, "Bytes of requests that may wait likewise; beyond it: 503.")
+    queue_bytes: int = _setting(
+        256 << 20, "Bytes of requests that may wait likewise, or be on their way in to one gateway; beyond it: 503."
+    )
     hold_seconds: float = _setting(30.0, "How long requests wait for a lost replica to come back before they get 503.")
     max_body_bytes: int = _setting(64 << 20, "Largest request body of the inference API.")
     default_framework: str = _setting(
@@ -102,7 +105,9 @@ class Settings:
                 f"{file} is no TOML: {error}", hint="one line for each setting, such as: port = 8470"
             ) from error
         faults: list[Fault] = [
-            Fault(str(file), f"unknown setting '{name}'") for name in from_file if name not in cls.__dataclass_fields__
+            Fault(str(file), f"unknown setting '{name}'{_meant(name, cls.__dataclass_fields__)}")
+            for name in from_file
+            if name not in cls.__dataclass_fields__
         ]
         values: dict[str, Any] = {}
         for setting in fields(cls):
@@ -182,3 +187,8 @@ def _read(kind: type[Any], value: Any) -> Any:
 def _trustworthy(address: str) -> bool:
     parts = urlsplit(address)
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK))
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""

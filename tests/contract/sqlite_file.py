@@ -27,8 +27,11 @@ def inspect(path: Path, since: int = 0) -> None:
 
 def inspect_indexes(connection: sqlite3.Connection) -> None:
     wanted: dict[str, set[tuple[str, ...]]] = {"owners": set(), "labels": set(), "fields": set()}
-    for kind, namespace, name, rv, body in connection.execute("SELECT kind, namespace, name, rv, body FROM objects"):
+    for kind, namespace, name, rv, body, model in connection.execute(
+        "SELECT kind, namespace, name, rv, body, model FROM objects"
+    ):
         one = rows.decode(body)
+        assert model == catalog.model_of(one)
         assert (one.kind, one.meta.namespace, one.meta.name) == (kind, namespace, name)
         assert one.meta.resource_version == str(rv)
         wanted["owners"] |= {(owner.uid, kind, namespace, name) for owner in one.meta.owners}

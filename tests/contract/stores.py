@@ -101,9 +101,9 @@ def with_meta(resource: Resource, **changes: object) -> Resource:
     return replace(resource, meta=replace(resource.meta, **changes))  # type: ignore[arg-type]
 
 
-def watching(store: Store, kind: str | None, since: str) -> AsyncGenerator[Event, None]:
+def watching(store: Store, kind: str | None, since: str, *, quiet: float | None = None) -> AsyncGenerator[Event, None]:
     """A watch that can be closed, as `aclosing` wants it."""
-    return cast("AsyncGenerator[Event, None]", store.watch(kind, since))
+    return cast("AsyncGenerator[Event, None]", store.watch(kind, since, quiet=quiet))
 
 
 async def take(events: AsyncIterator[Event], count: int) -> list[Event]:

@@ -255,7 +255,7 @@ def test_a_query_finds_what_a_look_at_every_entry_would(opener: Opener, tmp_path
                 found += more
             return found
 
-        @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
         @given(query=queries(), limit=st.sampled_from([1, 7, 100]))
         def agrees(query: AuditQuery, limit: int) -> None:
             assert runner.run(pages(query, limit)) == [one for one in newest_first if asked_for(query, one)]

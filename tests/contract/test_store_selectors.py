@@ -97,7 +97,7 @@ def test_a_selection_is_what_a_look_at_everything_would_find(opener: Opener, tmp
                 found += page.items
             return [(one.meta.namespace, one.meta.name) for one in found]
 
-        @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
         @given(where=selections(), limit=st.sampled_from([1, 3, 100]))
         def agrees(where: Where, limit: int) -> None:
             wanted = sorted((one.meta.namespace, one.meta.name) for one in EVERYBODY if taken(where, one))

@@ -11,7 +11,7 @@ import pytest
 
 from mizzen.errors import BadRequest, Expired
 from mizzen.stores.store import Event, Store
-from tests.contract.stores import Opener, every_store, model, on_every_store, opened, take, watching
+from tests.contract.stores import Opener, every_store, model, on_every_store, opened, take, version, watching
 
 
 def told(events: list[Event]) -> list[tuple[str, str, str]]:
@@ -225,3 +225,44 @@ def test_closing_the_store_ends_every_watch(opener: Opener, tmp_path: Path) -> N
                 await anext(unread)
 
     asyncio.run(body())
+
+
+@on_every_store
+async def test_a_quiet_watcher_is_told_how_far_it_has_missed_nothing(store: Store) -> None:
+    async with aclosing(watching(store, "Model", "0", quiet=0.01)) as events:
+        first = await anext(events)
+        assert (first.type, first.resource.meta.resource_version) == ("BOOKMARK", "0")
+        for number in range(3):
+            await store.create(version("m", str(number)), "ann")
+        while (bookmark := await anext(events)).resource.meta.resource_version != "3":
+            assert bookmark.type == "BOOKMARK"
+        await store.create(model("iris"), "ann")
+        while (event := await anext(events)).type == "BOOKMARK":
+            assert event.resource.meta.resource_version == "3"
+        assert (event.type, event.resource.meta.name) == ("ADDED", "iris")
+    async with aclosing(watching(store, "Model", bookmark.resource.meta.resource_version)) as events:
+        assert (await anext(events)).resource.meta.name == "iris"
+
+
+@on_every_store
+async def test_a_bookmark_never_passes_a_change(store: Store) -> None:
+    """Whoever resumes at any bookmark gets all that came after it, and nothing twice."""
+
+    async def write() -> None:
+        for number in range(60):
+            await store.create(model(f"m{number}"), "ann")
+            await asyncio.sleep(0.001 * (number % 3))
+
+    writing = asyncio.create_task(write())
+    seen: list[str] = []
+    behind: list[int] = []
+    async with aclosing(watching(store, "Model", "0", quiet=0.001)) as events:
+        while len(seen) < 60:
+            event = await anext(events)
+            if event.type == "BOOKMARK":
+                behind.append(int(event.resource.meta.resource_version))
+            else:
+                assert all(mark < int(event.resource.meta.resource_version) for mark in behind)
+                seen.append(event.resource.meta.name)
+    await writing
+    assert seen == [f"m{number}" for number in range(60)]

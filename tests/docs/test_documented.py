@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 from starlette.routing import Route
 from typer.main import get_command
 
+import mizzen
 from mizzen import errors
 from mizzen.cli.app import app
 from mizzen.errors import FAMILY, MizzenError
@@ -175,6 +176,15 @@ def test_every_route_is_documented(tmp_path: Path) -> None:
     assert list(_unlisted(page, routes)) == ["POST /new"]
 
 
+def test_every_public_name_of_the_sdk_is_documented() -> None:
+    page = _page("sdk.md")
+    public = {name: getattr(mizzen, name) for name in mizzen.__all__}
+    assert list(_unsaid(page, public)) == []
+    assert list(_unsaid(page, {"New": type("New", (), {"call": lambda self: self})})) == [
+        "New has no docstring", "New is not on the page", "New.call has no docstring", "New.call is not on the page",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(path: Path) -> None:
     assert list(_broken(path, path.read_text("utf-8"))) == []
@@ -277,6 +287,20 @@ def _unlisted(page: str, routes: list[Any]) -> Iterator[str]:
         for method in sorted(route.methods - ({"HEAD"} if "GET" in route.methods else set())):
             if f"| `{method} {route.path}` |" not in page:
                 yield f"{method} {route.path}"
+
+
+def _unsaid(page: str, public: Mapping[str, Any]) -> Iterator[str]:
+    """Public functions, classes, methods and properties that say nothing of themselves, or that nobody finds."""
+    everything = dict(public)
+    for name, one in public.items():
+        for inner, member in vars(one).items() if inspect.isclass(one) else ():
+            if not inner.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+                everything[f"{name}.{inner}"] = member
+    for name, one in everything.items():
+        if not (one.__doc__ or "").strip():
+            yield f"{name} has no docstring"
+        if not re.search(rf"^###? {re.escape(name)}$", page, re.M):
+            yield f"{name} is not on the page"
 
 
 def _broken(path: Path, text: str) -> Iterator[str]:

@@ -31,7 +31,7 @@ def test_model_file_and_python_function(plane: planes.TestPlane, tmp_path: Path)
     assert reply.json()["id"] == reply.headers["mizzen-request-id"] == "mine"
 
     listed = json.loads(plane.cli("get", "inferencemodels", "-o", "json").stdout)
-    assert {item["metadata"]["name"] for item in listed["items"]} == {"iris-1", "double-1"}
+    assert {item["metadata"]["name"] for item in listed["items"]} >= {"iris-1", "double-1"}
     assert "ready" in plane.cli("logs", "iris-1").stdout
 
 
@@ -42,7 +42,7 @@ def test_second_version_becomes_current_only_when_promoted(plane: planes.TestPla
     request = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [1], "data": [0]}]}
 
     def ask(path: str) -> tuple[str, int]:
-        reply = httpx2.post(f"{plane.inference_url}/v2/models/{path}/infer", json=request).json()
+        reply = httpx2.post(f"{plane.inference_url}/v2/models/{path}/infer", json=request, verify=False).json()
         return reply["model_version"], reply["outputs"][0]["data"][0]
 
     assert ask("answer") == ("1", 1)
@@ -70,23 +70,27 @@ def test_broken_model_is_explained_and_leaves_nothing_half_done(
 ) -> None:
     (tmp_path / file).write_bytes(content)
     what = {"needs.py": "needs:predict", "raises.py": "raises:Predict"}.get(file, file)
-    failed = plane.cli("deploy", what, "--name", "broken", cwd=tmp_path, check=False)
+    name, before = f"broken-{file.partition('.')[0]}", set(plane.pids("runtime"))
+    failed = plane.cli("deploy", what, "--name", name, cwd=tmp_path, check=False)
     assert failed.returncode == 1
     assert says in failed.stderr
-    assert "broken version 1" in failed.stderr
+    assert f"{name} version 1" in failed.stderr
     assert file != "raises.py" or "looking around" in failed.stderr, "what it printed"
     assert "mizzen/runtime" not in failed.stderr, "a traceback is the model's own"
 
     def nothing_runs() -> bool:
-        left = [json.loads(plane.cli("get", kind, "-o", "json").stdout)["items"] for kind in ("im", "wl")]
-        return left == [[], []] and plane.pids("runtime") == []
+        items = [
+            each for kind in ("im", "wl") for each in json.loads(plane.cli("get", kind, "-o", "json").stdout)["items"]
+        ]
+        left = [each for each in items if each["metadata"]["name"].startswith(name)]
+        return left == [] and set(plane.pids("runtime")) <= before
 
     planes.wait_until(nothing_runs, "the failed server is gone")
-    version = json.loads(plane.cli("get", "modelversion", "broken.1", "-o", "json").stdout)
+    version = json.loads(plane.cli("get", "modelversion", f"{name}.1", "-o", "json").stdout)
     (servable,) = [one for one in version["status"]["conditions"] if one["type"] == "Servable"]
     assert servable["status"] == "False"
     assert says in servable["message"]
-    assert httpx2.get(f"{plane.inference_url}/v2/models/broken/ready").status_code in (404, 503)
+    assert httpx2.get(f"{plane.inference_url}/v2/models/{name}/ready").status_code in (404, 503)
 
 
 def test_nothing_of_a_healthy_plane_is_refused(plane: planes.TestPlane, tmp_path: Path) -> None:
@@ -117,12 +121,13 @@ def test_what_does_not_exist_is_said_clearly(plane: planes.TestPlane, tmp_path: 
 
 
 def test_undeploy_ends_the_process_and_the_name(plane: planes.TestPlane, tmp_path: Path) -> None:
-    (tmp_path / "answer.py").write_text("def one(inputs):\n    return [1]\n")
-    plane.cli("deploy", "answer:one", "--name", "answer", cwd=tmp_path)
-    assert len(plane.pids("runtime")) == 1
-    plane.cli("undeploy", "answer")
-    planes.wait_until(lambda: plane.pids("runtime") == [], "the runtime has ended")
-    reply = httpx2.get(f"{plane.inference_url}/v2/models/answer/ready")
+    before = set(plane.pids("runtime"))
+    (tmp_path / "brief.py").write_text("def one(inputs):\n    return [1]\n")
+    plane.cli("deploy", "brief:one", "--name", "brief", cwd=tmp_path)
+    assert len(set(plane.pids("runtime")) - before) == 1
+    plane.cli("undeploy", "brief")
+    planes.wait_until(lambda: set(plane.pids("runtime")) <= before, "the runtime has ended")
+    reply = httpx2.get(f"{plane.inference_url}/v2/models/brief/ready")
     assert reply.status_code in (404, 503)
 
 

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 import psutil
 
+from tests.support import commands
+
 T = TypeVar("T")
 
 ANY_PORTS = ("--port", "0", "--inference-port", "0", "--tls-port", "0")
@@ -64,15 +66,11 @@ def run_cli(
     data_dir: Path, *words: str, cwd: Path | None = None, check: bool = True, **environ: str
 ) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MIZZEN_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "mizzen.cli.main", *words],
-        env=environment | {"MIZZEN_DATA_DIR": str(data_dir), "COLUMNS": "200"} | environ,
+    done = commands.run(
+        words,
+        environ=environment | {"MIZZEN_DATA_DIR": str(data_dir), "COLUMNS": "200"} | environ,
         cwd=cwd or data_dir.parent,
-        capture_output=True,
-        text=True,
         timeout=120,
-        stdin=subprocess.DEVNULL,
-        check=False,
     )
     if check and done.returncode:
         raise AssertionError(f"mizzen {' '.join(words)} exited {done.returncode}\n{done.stdout}\n{done.stderr}")

@@ -22,7 +22,7 @@ def test_every_fault_is_named_with_its_source(tmp_path: Path) -> None:
     with pytest.raises(Invalid) as caught:
         Settings.load({"data_dir": str(tmp_path), "host": "0.0.0.0", "gateways": 0}, {"MIZZEN_PORT": "many"})
     text = str(caught.value)
-    for part in ("gatewys", "MIZZEN_PORT", "loopback", "gateways"):
+    for part in ("'gatewys'; did you mean 'gateways'?", "MIZZEN_PORT", "loopback", "gateways"):
         assert part in text
 
 

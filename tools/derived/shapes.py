@@ -196,6 +196,7 @@ SHAPES: dict[str, Schema] = {
         ),
         "code",
     ),
+    "CurrentVersion": shape("", name=text(), namespace=text(), version=text(), actor=text(), time=text()),
     "VersionView": shape("A version, as the /model paths show it.", **_VERSION),
     "VersionDescription": shape(
         "A version, and what changed since the one before.",
@@ -225,7 +226,10 @@ SHAPES: dict[str, Schema] = {
         name=text(), verbs=many({"type": "string", "enum": list(VERBS)}),
         target=shape("", namespace=text(), model=text(), alias=text()),
     ),
-    "WhoAmI": shape("", name=text(), groups=many(text()), admin=FLAG, bindings=many(ref("Binding"))),
+    "WhoAmI": shape(
+        "", name=text(), groups=many(text()), admin=FLAG, bindings=many(ref("Binding")),
+        open={**FLAG, "description": "Everybody on this machine may read and predict."},
+    ),
     "NewUser": needs(shape("", name=text()), "name"),
     "User": shape("", **_USER),
     "UserDescription": shape("", **_USER, bindings=many(ref("Binding"))),

@@ -6,7 +6,6 @@ import inspect
 import json
 from collections.abc import Iterator
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
@@ -15,11 +14,10 @@ from mizzen.cli.app import app
 from tools.reference import markdown
 
 INTRO = """\
-Every command ends with 0 when it did what was asked, 1 when that failed, 2 when it was called wrongly. Results go to
-stdout, all else to stderr. A plane is found by `MIZZEN_URL` and `MIZZEN_TOKEN`, else by its data dir: `--data-dir`,
-`MIZZEN_DATA_DIR`, `./.mizzen`."""
-
-VALUES = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
+Every command ends with 0 when it did what was asked, 1 when that failed, 2 when it was called wrongly, 130 when it was
+interrupted. Results go to stdout, all else to stderr. A plane is found by `MIZZEN_URL` and `MIZZEN_TOKEN`, else by its
+data dir: `--data-dir`, `MIZZEN_DATA_DIR`, `./.mizzen`. With `MIZZEN_DEBUG=1` an error that nobody expected shows where
+it happened."""
 
 UNBROKEN = "\b"
 """How a docstring tells typer to leave a paragraph's lines as they are."""
@@ -70,21 +68,18 @@ def _help(text: str) -> Iterator[str]:
 
 
 def _placeholder(argument: Any) -> str:
-    name = argument.metavar or argument.name.upper()
-    return name if argument.required else f"[{name}]"
+    return argument.metavar if argument.required else f"[{argument.metavar}]"
 
 
 def _name(argument: Any) -> str:
-    return markdown.code(argument.metavar or argument.name.upper())
+    return markdown.code(argument.metavar)
 
 
 def _flags(option: Any) -> str:
     names = ", ".join(markdown.code(name) for name in [*option.opts, *option.secondary_opts])
     if option.is_flag:
         return names
-    kind: type = option.type_descriptor.annotation
-    choices = "|".join(member.value for member in kind) if issubclass(kind, Enum) else ""
-    return f"{names} {markdown.code(option.metavar or choices or VALUES.get(kind, 'TEXT'))}"
+    return f"{names} {markdown.code(option.metavar)}"
 
 
 def _default(option: Any) -> str:

@@ -19,7 +19,7 @@ HEADER = ("Field", "Type", "Default", "Meaning")
 
 _LIMITS = {
     "ge": "at least {}", "gt": "above {}", "le": "at most {}", "lt": "below {}",
-    "min_length": "at least {} long", "max_length": "at most {} long",
+    "min_length": "at least {} long", "max_length": "at most {} long", "entries": "at most {} entries",
 }  # fmt: skip
 _SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", Any: "anything"}
 

@@ -32,7 +32,8 @@ SECTIONS: tuple[tuple[str, str, tuple[Operation, ...]], ...] = (
         "Resources",
         "Every kind in the Kubernetes conventions; `{plural}` is one of "
         + ", ".join(markdown.code(kind.plural) for kind in KINDS)
-        + ". Kinds that are internal can only be read.",
+        + ". Kinds that are internal can only be read. To write needs `write`, and `admin` where the spec says which "
+        "code runs: see [RoleBinding](kinds/rolebinding.md).",
         RESOURCES,
     ),
     ("Kubernetes", "What kubectl and other clients of Kubernetes ask beside objects.", DOOR),

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mizzen.access.wording import plain
+
 Verb = Literal["read", "predict", "write", "admin"]
 VERBS: tuple[Verb, ...] = ("read", "predict", "write", "admin")
 INCLUDED: dict[Verb, frozenset[Verb]] = {
@@ -28,7 +30,7 @@ CLOSED_SUBRESOURCES = frozenset({"logs", "monitor"})
 TELLING_KINDS = frozenset({"Revision", "Event"})
 """Kinds whose objects tell of objects of any kind, also of a closed one."""
 
-LONGEST_NAME, LONGEST_NAMESPACE = 200, 100
+LONGEST_NAME, LONGEST_NAMESPACE, LONGEST_COMMAND = 200, 100, 400
 """Characters that words about a target repeat: anybody may ask for a name of any length."""
 
 NEEDS_TOKEN = "needs a token: set MIZZEN_TOKEN or use the data dir's admin-token"  # noqa: S105 - no secret, a sentence
@@ -66,8 +68,8 @@ class Target:
     """For a telling kind: the kind of the object it tells of."""
 
     def __str__(self) -> str:
-        words = (self.kind, self.name[:LONGEST_NAME], self.subresource)
-        where = f" in namespace {self.namespace[:LONGEST_NAMESPACE]}" if self.namespace else ""
+        words = (self.kind, plain(self.name, LONGEST_NAME), self.subresource)
+        where = f" in namespace {plain(self.namespace, LONGEST_NAMESPACE)}" if self.namespace else ""
         return "/".join(word for word in words if word) + where
 
 
@@ -233,12 +235,25 @@ def _around(target: Target, own: Sequence[Binding]) -> bool:
 
 
 def _refusal(actor: Actor, verb: Verb, target: Target, own: list[Binding]) -> str:
+    deed = _deed(verb, target)
     if actor == ANONYMOUS:
-        return f"to {verb} {target} {NEEDS_TOKEN}"
-    refused = f"{actor.name} may not {verb} {target}"
+        return f"to {deed} {NEEDS_TOKEN}"
+    refused = f"{actor.name} may not {deed}"
     if not target.namespace:
         return f"{refused}: that is for admins of the plane"
     return f"{refused}: {_given(target, own)}; an admin of it can allow it: {_command(actor, verb, target)}"
+
+
+def _deed(verb: Verb, target: Target) -> str:
+    """What they wanted to do, as people say it: only the right that it needs is always one of the verbs."""
+    match target.kind:
+        case "AuditEntry":
+            where = f" of namespace {plain(target.namespace, LONGEST_NAMESPACE)}" if target.namespace else ""
+            return f"read the audit{where}"
+        case "User":
+            who = f"user {plain(target.name, LONGEST_NAME)}" if target.name else "users"
+            return f"{'see' if verb == 'read' else 'manage'} {who}"
+    return f"{verb} {target}"
 
 
 def _given(target: Target, own: list[Binding]) -> str:
@@ -261,4 +276,4 @@ def _command(actor: Actor, verb: Verb, target: Target) -> str:
     model = min(target.models, default="")
     what = f"{model}@{target.alias}" if model and target.alias else model or f"namespace/{target.namespace}"
     where = "" if not model or target.namespace == "default" else f" --namespace {target.namespace}"
-    return f"mizzen permit {actor.name} {verb} {what}{where}"
+    return plain(f"mizzen permit {actor.name} {verb} {what}{where}", LONGEST_COMMAND)

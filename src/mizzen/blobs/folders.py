@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from mizzen.blobs import content
 from mizzen.errors import Fault, Invalid, NotFound
 
-MOST_FILES = 10_000
+MOST_FILES = 5000
 SKIPPED_FOLDERS = frozenset({"__pycache__", ".git", "__MACOSX"})
 SKIPPED_SUFFIX = ".pyc"
 COMPLETE = ".complete"

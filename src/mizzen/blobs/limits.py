@@ -17,7 +17,8 @@ class Limits:
     """Of one body, download or file."""
     unpacked_bytes: int = 32 << 30
     """Of all files of a version together."""
-    files: int = 10_000
+    files: int = 5000
+    """Of one version, whose spec names them all."""
     partial_bytes: int = 64 << 30
     """Of all files together of which one person has sent a part."""
     partials: int = 1000

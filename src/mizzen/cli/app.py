@@ -24,8 +24,9 @@ from mizzen.cli import (
     up,
     versions,
 )
+from mizzen.cli.group import Group
 
-app = typer.Typer(
+app = Group(
     name="mizzen",
     help="Take a machine-learning model from code to production traffic.\n\n\b\nExample:\n"
     "  mizzen up --demo\n  mizzen deploy model.joblib --name iris\n  mizzen predict iris --data '[[5.1,3.5,1.4,0.2]]'",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -14,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from mizzen import errors
-from mizzen.cli import output
+from mizzen.cli import interrupts, offers, output
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
-from mizzen.cli.words import ModelArgument
+from mizzen.cli.words import ModelArgument, VersionArgument
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
@@ -50,7 +48,7 @@ def deploy(
     from mizzen.sdk import source
 
     steps = _Steps(name)
-    with source.opened(what, Path.cwd(), entrypoint) as found, steps.told_when_interrupted():
+    with source.opened(what, Path.cwd(), entrypoint) as found, interrupts.told(steps.left):
 
         async def work(plane: AsyncPlane) -> Deployment:
             steps.begun = await plane.deploy(
@@ -79,7 +77,7 @@ def deploy(
 def serve(
     *,
     model: ModelArgument,
-    version: Annotated[str, typer.Argument(help="One of its registered versions.")],
+    version: VersionArgument,
     replicas: Annotated[int, typer.Option(min=0, help="Processes that answer.")] = 1,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready.")] = True,
     namespace: Namespace = None,
@@ -123,7 +121,7 @@ def undeploy(
 
 def promote(
     model: ModelArgument,
-    version: Annotated[str, typer.Argument(help="The version that answers to its name from now on.")],
+    version: VersionArgument,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
@@ -140,7 +138,14 @@ def promote(
 
 def predict(
     *,
-    name: Annotated[str, typer.Argument(help="A model, or one served version such as iris-2.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A model; a version of it, as iris:2 or iris@prod; or what is served by a name of its own.",
+            autocompletion=offers.callable_names,
+        ),
+    ],
     text: Annotated[
         str, typer.Option("--data", "-d", metavar="JSON|@FILE|-", help="Rows, an object of inputs, or a V2 request.")
     ],
@@ -154,7 +159,8 @@ def predict(
     \b
     Example:
       mizzen predict iris --data '[[5.1,3.5,1.4,0.2]]'
-      mizzen predict iris --data @request.json -o json
+      mizzen predict iris@prod --data @request.json -o json
+      mizzen predict iris:2 --data '[[5.1,3.5,1.4,0.2]]'
     """
     inputs = _read(text)
 
@@ -186,15 +192,7 @@ class _Steps:
         self._last = step
         output.note("… starting" if step == "starting" else f"✓ {step}  {time.monotonic() - self._began:.1f} s")
 
-    @contextmanager
-    def told_when_interrupted(self) -> Iterator[None]:
-        try:
-            yield
-        except KeyboardInterrupt:
-            output.note(f"interrupted: {self._left()}")
-            raise typer.Exit(130) from None
-
-    def _left(self) -> str:
+    def left(self) -> str:
         from mizzen.sdk import deployment
 
         if self.begun is None:
@@ -231,14 +229,22 @@ def _read(text: str) -> Any:
 
 async def _unserved(plane: AsyncPlane, name: str) -> str:
     """What to do about a name that nothing answers to."""
+    from mizzen.sdk import references
+
+    said = references.parse(name)
     try:
-        known = [str(item["version"]) for item in await plane.list_versions(name)]
+        known = [str(item["version"]) for item in await plane.list_versions(said.name)]
     except errors.MizzenError:
         return "'mizzen get models' lists models, 'mizzen get inferencemodels' what is served"
     if not known:
-        return f"it is a model without versions: 'mizzen deploy PATH --name {name}'"
-    newest = f"{name} {known[-1]}"
-    return f"it is registered but not served: 'mizzen serve {newest}', then 'mizzen promote {newest}'"
+        return f"it is a model without versions: 'mizzen deploy PATH --name {said.name}'"
+    if said.alias:
+        return f"'mizzen alias list {said.name}' lists its aliases; one answers when its version is served"
+    if said.version and said.version not in known:
+        return f"it is not registered: 'mizzen version list {said.name}' lists what is"
+    wanted = f"{said.name} {said.version or known[-1]}"
+    promoted = "" if said.version else f", then 'mizzen promote {wanted}'"
+    return f"it is registered but not served: 'mizzen serve {wanted}'{promoted}"
 
 
 def _nested(flat: list[Any], shape: list[int]) -> list[Any]:

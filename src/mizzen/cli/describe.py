@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
@@ -12,6 +13,7 @@ from mizzen.cli.session import DataDir, Namespace, Output, call
 from mizzen.cli.words import DescribedArgument, NameArgument
 
 if TYPE_CHECKING:
+    from mizzen.kinds.called import Called
     from mizzen.sdk.client import AsyncPlane
 
 _LAST: Final = 5
@@ -34,24 +36,37 @@ def describe(
       mizzen describe mlgraph/experiment
     """
     found, named = words.some_object(kind, name)
-
-    async def work(plane: AsyncPlane) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        resource = await plane.get(found.plural, named)
-        try:
-            changes = [] if found.virtual else await plane.revisions(found.name, named)
-        except errors.NotFound:  # kinds that controllers write have no history
-            changes = []
-        return resource, changes[-_LAST:]
-
-    resource, changes = call(data_dir, work, namespace)
+    seen = call(data_dir, lambda plane: look(plane, found, named), namespace)
     if form is not Format.TABLE:
-        output.data({**resource, "changes": changes}, form)
+        output.data({**seen.resource, "changes": seen.changes}, form)
         return
-    for line in lines(resource, changes):
+    for line in lines(seen.resource, seen.changes, seen.model):
         output.say(line)
 
 
-def lines(resource: Mapping[str, Any], changes: list[dict[str, Any]]) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class Seen:
+    resource: dict[str, Any]
+    changes: list[dict[str, Any]]
+    """The last few."""
+    model: dict[str, Any] | None
+    """As the /model API tells it; of other kinds, None."""
+
+
+async def look(plane: AsyncPlane, kind: Called, name: str) -> Seen:
+    """NotFound."""
+    resource = await plane.get(kind.plural, name)
+    try:
+        changes = [] if kind.virtual else await plane.revisions(kind.name, name)
+    except errors.NotFound:  # kinds that controllers write have no history
+        changes = []
+    model = await plane.describe_model(name) if kind.name == "Model" else None
+    return Seen(resource, changes[-_LAST:], model)
+
+
+def lines(
+    resource: Mapping[str, Any], changes: list[dict[str, Any]], model: Mapping[str, Any] | None = None
+) -> Iterator[str]:
     metadata, status = resource["metadata"], resource.get("status") or {}
     yield f"{resource['kind']}/{metadata['name']} in namespace {metadata.get('namespace', 'default')}"
     yield f"  created   {metadata.get('creationTimestamp', '')} ({output.age(metadata.get('creationTimestamp'))} ago)"
@@ -63,6 +78,7 @@ def lines(resource: Mapping[str, Any], changes: list[dict[str, Any]]) -> Iterato
             yield from (f"    {key}: {value}" for key, value in sorted(metadata[title].items()))
     yield from _block("Spec", resource.get("spec") or {})
     yield from _block("Status", {key: value for key, value in status.items() if key not in _OWN})
+    yield from _members(model or {})
     yield from _conditions(status.get("conditions") or ())
     if changes:
         yield "Last changes"
@@ -77,6 +93,22 @@ def _block(title: str, data: Mapping[str, Any]) -> Iterator[str]:
         yield title
         text = yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True, width=100)
         yield from (f"  {line}" for line in text.splitlines())
+
+
+def _members(model: Mapping[str, Any]) -> Iterator[str]:
+    """The versions and servers of a model."""
+    versions, servers = model.get("versions") or (), model.get("servers") or ()
+    if versions:
+        count = model.get("versionCount", len(versions))
+        yield "Versions" if count == len(versions) else f"Versions: the last of {count}"
+    for item in versions:
+        current = ", current" if item.get("current") else ""
+        yield f"  {item['version']}: {item.get('framework')}, by {item.get('createdBy') or '-'}{current}"
+    if servers:
+        yield "Servers"
+    for item in servers:
+        state = "ready" if item["ready"] else "not ready"
+        yield f"  {item['id']}: version {item['version']}, {state}, {item['url']}"
 
 
 def _conditions(conditions: Any) -> Iterator[str]:

@@ -42,7 +42,7 @@ def apply(
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Create or update the objects in files. All are checked first: one fault, and nothing is sent.
+    """Create or update the objects in files. All are tried first: one fault, and nothing is sent.
 
     They are sent, and shown, kind by kind: models, versions, servers, then what calls them.
 
@@ -55,21 +55,25 @@ def apply(
     from mizzen.sdk import applying
 
     documents = _read(files)
-    done: list[Applied] = []
+    items: list[Applied] = []
+
+    def tell(applied: Applied) -> None:
+        items.append(applied)
+        if form is Format.TABLE and applied.outcome in ("created", "configured", "unchanged"):
+            output.say(f"{applied}{' (dry run)' if dry_run else ''}")
 
     async def work(plane: AsyncPlane) -> None:
-        good = applying.good(plane, documents, namespace)
-        async for applied in applying.apply_each(plane, good, dry_run=dry_run, namespace=namespace):
-            done.append(applied)
-            if form is Format.TABLE:
-                output.say(f"{applied}{' (dry run)' if dry_run else ''}")
+        done = await applying.apply(plane, documents, dry_run=dry_run, namespace=namespace, tell=tell)
         if wait and not dry_run:
             for applied in done:
                 await plane.wait(applied.kind, applied.name, _done(applied.kind), timeout, namespace=applied.namespace)
 
-    call(data_dir, work, namespace)
-    if form is not Format.TABLE:
-        output.data({"items": [asdict(applied) for applied in done]}, form)
+    try:
+        call(data_dir, work, namespace)
+    finally:
+        # Also of a failure: what was done, and what was not.
+        if items and form is not Format.TABLE:
+            output.data({"items": [asdict(applied) for applied in items]}, form)
 
 
 def lint(
@@ -188,7 +192,7 @@ def _sizes(file: FileChange) -> str:
 def _lines(one: Checked) -> Iterator[str]:
     at = one.document.place
     for fault in one.faults:
-        yield f"{at}: {fault}"
+        yield f"{at}: error: {fault}"
     for warning in one.warnings:
         yield f"{at}: warning: {warning}"
     if not one.faults:

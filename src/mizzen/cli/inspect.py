@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mizzen import errors
-from mizzen.cli import output, tail, words
+from mizzen.cli import offers, output, tail, watching, words
 from mizzen.cli.columns import Columns
 from mizzen.cli.output import Format, Listed
 from mizzen.cli.session import DataDir, Namespace, Output, call
-from mizzen.cli.words import KindArgument, NameArgument
+from mizzen.cli.words import KindArgument, NamesArgument
 
 if TYPE_CHECKING:
     from mizzen.kinds.called import Called
@@ -24,14 +24,16 @@ _PROCESS = re.compile(r"plane|supervisor|gateway(-\d+)?")
 
 def get(
     kind: KindArgument,
-    name: NameArgument = None,
+    names: NamesArgument = None,
     *,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with each change until Ctrl-C.")] = False,
     selector: Annotated[
-        str | None, typer.Option("--selector", "-l", help="By labels: team=a, 'stage in (dev, prod)', !old, …")
+        str | None,
+        typer.Option("--selector", "-l", metavar="LABELS", help="By labels: team=a, 'stage in (dev, prod)', !old, …"),
     ] = None,
     field_selector: Annotated[
-        str | None, typer.Option("--field-selector", help="By fields: spec.modelName=iris, metadata.name=x.")
+        str | None,
+        typer.Option("--field-selector", metavar="FIELDS", help="By fields: spec.modelName=iris, metadata.name=x."),
     ] = None,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of every namespace.")] = False,
     namespace: Namespace = None,
@@ -46,66 +48,82 @@ def get(
       mizzen get inferencemodel/iris-1 -o yaml
       mizzen get modelversions -l team=vision --all-namespaces
     """
-    found, named = words.kind_and_name(kind, name)
-    if named is not None and (selector or field_selector or everywhere):
+    asked = words.kinds_and_names(kind, names or [])
+    if asked[0][1] and (selector or field_selector or everywhere):
         raise typer.BadParameter("a name says it all: leave out selectors and --all-namespaces")
     where = "*" if everywhere else namespace
     if watch:
-        call(data_dir, lambda plane: _watch(plane, found, named, selector, form), where)
+        if len(asked) > 1:
+            raise typer.BadParameter("watches one kind at a time", param_hint="'--watch'")
+        call(data_dir, lambda plane: watching.watch(plane, *asked[0], selector, form), where)
         return
-    if named is not None:
-        whole = call(data_dir, lambda plane: plane.get(found.plural, named), namespace)
-        items = [whole]
-    else:
-        whole = call(data_dir, lambda plane: plane.list(found.plural, labels=selector, fields=field_selector), where)
-        items = whole["items"]
+
+    async def work(plane: AsyncPlane) -> list[tuple[Called, dict[str, Any]]]:
+        found = []
+        for one, named in asked:
+            if named:
+                found += [(one, await plane.get(one.plural, name)) for name in named]
+            else:
+                found.append((one, await plane.list(one.plural, labels=selector, fields=field_selector)))
+        return found
+
+    found = call(data_dir, work, where)
     if form in (Listed.JSON, Listed.YAML):
-        output.data(whole, form)
-    elif form is Listed.NAME:
-        for item in items:
-            output.say(f"{found.singular}/{item['metadata']['name']}")
-    elif items:
-        columns = Columns(found, everywhere=everywhere, wide=form is Listed.WIDE)
-        output.table(columns.titles, map(columns.row, items))
-    else:
-        output.note(f"no {found.plural}")
+        output.data(_joined([whole for _, whole in found]), form)
+        return
+    for index, (one, _) in enumerate(asked):
+        if index and form is not Listed.NAME:
+            output.say()
+        items = [item for called, whole in found if called is one for item in whole.get("items", [whole])]
+        _show(items, Columns(one, everywhere=everywhere, wide=form is Listed.WIDE), form)
 
 
 def delete(
     kind: KindArgument,
-    name: NameArgument = None,
+    names: NamesArgument = None,
     *,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it and its processes are gone.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it and its processes are gone.")] = True,
     cascade: Annotated[bool, typer.Option("--cascade", help="A model: end all that serves it first.")] = False,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Delete an object.
+    """Delete objects.
 
     \b
     Example:
-      mizzen delete inferencemodel iris-1 --wait
-      mizzen delete model/iris --cascade
+      mizzen delete inferencemodel iris-1
+      mizzen delete model/iris --cascade --no-wait
     """
-    from mizzen.sdk import deployment
-
-    found, named = words.one_object(kind, name)
-    if cascade and found.name != "Model":
-        raise typer.BadParameter(f"is for a model, not for a {found.name}", param_hint="'--cascade'")
+    asked = words.kinds_and_names(kind, names or [])
+    for one, named in asked:
+        if not named:
+            raise typer.BadParameter(f"which {one.singular}? write {one.singular}/NAME")
+        if cascade and one.name != "Model":
+            raise typer.BadParameter(f"is for a model, not for a {one.name}", param_hint="'--cascade'")
+    done: list[dict[str, Any]] = []
 
     async def work(plane: AsyncPlane) -> None:
-        await (plane.delete_model(named) if cascade else plane.delete(found.plural, named))
-        if wait:
-            await deployment.wait_gone(plane, found.plural, [named])
+        for one, name in [(one, name) for one, named in asked for name in named]:
+            await plane.remove(one.plural, name, cascade=cascade, wait=wait)
+            done.append({"kind": one.name, "name": name, "deleted": True, "gone": wait})
+            if form is Format.TABLE:
+                output.say(f"{one.singular}/{name} {'is gone' if wait else 'deleted'}")
 
     call(data_dir, work, namespace)
-    text = f"{found.singular}/{named} {'is gone' if wait else 'deleted'}"
-    output.outcome({"kind": found.name, "name": named, "deleted": True, "gone": wait}, form, text)
+    if form is not Format.TABLE:
+        output.data(done[0] if len(done) == 1 else {"items": done}, form)
 
 
 def logs(
-    name: Annotated[str, typer.Argument(help="An InferenceModel such as iris-1; or plane, gateway, supervisor.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="An InferenceModel such as iris-1; or plane, gateway, supervisor.",
+            autocompletion=offers.logging_names,
+        ),
+    ],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as more is printed, until Ctrl-C.")] = False,
     lines: Annotated[int | None, typer.Option("--tail", min=0, help="Only the last N lines.")] = None,
     namespace: Namespace = None,
@@ -130,27 +148,21 @@ def logs(
     call(data_dir, work, namespace)
 
 
-async def _watch(plane: AsyncPlane, kind: Called, name: str | None, selector: str | None, form: Listed) -> None:
-    """A line, or a document, for each object there is and for each change."""
-    columns = Columns(kind, everywhere=plane.namespace == "*", wide=form is Listed.WIDE)
-    widths = [len(title) for title in columns.titles]
-    first = True
-    async for event in plane.watch(kind.plural, labels=selector):
-        item = event["object"]
-        if name not in (None, item["metadata"]["name"]):
-            continue
-        gone = "   (deleted)" if event["type"] == "DELETED" else ""
-        if form in (Listed.JSON, Listed.YAML):
-            output.data(item, form)
-        elif form is Listed.NAME:
-            output.say(f"{kind.singular}/{item['metadata']['name']}{gone}")
-        else:
-            row = columns.row(item)
-            widths = [max(pair) for pair in zip(widths, map(len, row), strict=True)]
-            for line in (columns.titles, row) if first else (row,):
-                text = "   ".join(value.ljust(width) for value, width in zip(line, widths, strict=True))
-                output.say(text.rstrip() + (gone if line is row else ""))
-            first = False
+def _joined(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """One object or list as it is; several as one list, which `apply` reads."""
+    if len(found) == 1:
+        return found[0]
+    return {"apiVersion": "v1", "kind": "List", "items": [item for one in found for item in one.get("items", [one])]}
+
+
+def _show(items: list[dict[str, Any]], columns: Columns, form: Listed) -> None:
+    if form is Listed.NAME:
+        for item in items:
+            output.say(f"{columns.kind.singular}/{item['metadata']['name']}")
+    elif items:
+        output.table(columns.titles, map(columns.row, items))
+    else:
+        output.note(f"no {columns.kind.plural}")
 
 
 def _log_file(process: str, data_dir: Path | None) -> Path:
@@ -162,5 +174,6 @@ def _log_file(process: str, data_dir: Path | None) -> Path:
     for file in candidates:
         if file.is_file():
             return file
-    there = ", ".join(sorted(file.stem for file in folder.glob("*.log"))) or "no logs"
-    raise errors.NotFound(f"no log of '{process}' in {folder}", hint=f"there: {there}")
+    there = ", ".join(sorted(file.stem for file in folder.glob("*.log")))
+    hint = f"logs there: {there}" if there else "no plane has run there: 'mizzen up' starts one"
+    raise errors.NotFound(f"no log of '{process}' in {folder}", hint=hint)

@@ -1,15 +1,29 @@
-"""INT, TERM and HUP, taken as the same wish: an end."""
+"""INT, TERM and HUP, taken as the same wish: an end. Ctrl-C, and what is told of it."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
+import typer
+
+from mizzen.cli import output
+
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def told(left: Callable[[], str]) -> Iterator[None]:
+    """When the block is interrupted, say what is `left` of its work and end the command."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        output.note(f"interrupted: {left()}")
+        raise typer.Exit(130) from None
 
 
 class Interrupts:

@@ -10,18 +10,27 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import typer
+
     from mizzen.errors import MizzenError
 
 
 def main() -> None:
     """Never returns, never shows a traceback (MIZZEN_DEBUG=1 does)."""
     try:
+        import typer
+
         from mizzen.cli import completion, output
         from mizzen.cli.app import app
 
         completion.prepare()
         try:
-            app(prog_name="mizzen")
+            code = app(prog_name="mizzen", standalone_mode=False)
+            sys.exit(code or 0)
+        except typer.Abort:
+            sys.exit(130)
+        except typer.TyperException as error:
+            sys.exit(_misused(error))
         except Exception as error:
             explained = _explained(error)
             if explained is not error and os.environ.get("MIZZEN_DEBUG"):
@@ -30,6 +39,20 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(1)
+
+
+def _misused(error: typer.TyperException) -> int:
+    """Tells what is wrong with the words of the command, in the form of all errors. The exit code."""
+    from mizzen.cli import output
+
+    message, context = error.format_message().replace("Value error, ", ""), getattr(error, "ctx", None)
+    if context is None:
+        output.note(f"error: {message}")
+    elif message == context.get_help():  # words are missing, and none of them is wrong
+        output.note(message)
+    else:
+        output.note(f"{context.get_usage()}\nTry '{context.command_path} -h' for help.\n\nerror: {message}")
+    return error.exit_code
 
 
 def _explained(error: Exception) -> MizzenError:

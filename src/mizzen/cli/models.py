@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from mizzen import errors
-from mizzen.cli import output, words
+from mizzen.cli import offers, output, words
+from mizzen.cli.describe import describe
+from mizzen.cli.group import Group
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
 from mizzen.cli.words import Labels, ModelArgument, VersionArgument
 
-if TYPE_CHECKING:
-    from mizzen.sdk.client import AsyncPlane
-
-model = typer.Typer(
+model = Group(
     name="model",
     help="Models: create, list, describe, delete.\n\n\b\nExample:\n  mizzen model create iris\n  mizzen model list",
     no_args_is_help=True,
 )
-alias = typer.Typer(
+alias = Group(
     name="alias",
     help="Names for versions of a model: set, list, delete.\n\n\b\nExample:\n  mizzen alias set iris prod 2",
     no_args_is_help=True,
@@ -91,21 +90,10 @@ def describe_model(
     Example:
       mizzen model describe iris
     """
-    found = call(data_dir, lambda plane: plane.describe_model(name), namespace)
-    if form is not Format.TABLE:
-        output.data(found, form)
-        return
-    changed = found.get("lastChanged") or {}
-    output.say(f"{name}: current version {found.get('current') or 'none'}, framework {found.get('framework') or '-'}")
-    if changed:
-        output.say(f"last changed by {changed.get('actor')} at {changed.get('time')}")
-    for title, value in sorted((found.get("aliases") or {}).items()):
-        output.say(f"alias {title}: version {value}")
-    for item in found.get("versions") or ():
-        output.say(f"version {item['version']}: {item.get('framework')}, by {item.get('createdBy') or '-'}")
-    for item in found.get("servers") or ():
-        state = "ready" if item["ready"] else "not ready"
-        output.say(f"server {item['id']}: version {item['version']}, {state}, {item['url']}")
+    if form is Format.TABLE:
+        describe("model", name, namespace, data_dir)
+    else:
+        output.data(call(data_dir, lambda plane: plane.describe_model(name), namespace), form)
 
 
 @model.command("delete")
@@ -134,7 +122,9 @@ def delete_model(
 def set_alias(
     *,
     model_name: ModelArgument,
-    name: Annotated[str, typer.Argument(metavar="ALIAS", help="The alias, such as prod.")],
+    name: Annotated[
+        str, typer.Argument(metavar="ALIAS", help="The alias, such as prod.", autocompletion=offers.aliases)
+    ],
     number: VersionArgument,
     namespace: Namespace = None,
     data_dir: DataDir = None,
@@ -146,19 +136,7 @@ def set_alias(
     Example:
       mizzen alias set iris prod 2
     """
-
-    async def work(plane: AsyncPlane) -> None:
-        try:
-            await plane.alias(model_name, name, number)
-        except errors.Invalid as error:
-            if "has no version" not in error.message or error.hint:
-                raise
-            from mizzen.cli import missing
-
-            hint = await missing.versions(plane, model_name)
-            raise errors.Invalid(error.message, hint=hint, faults=error.faults) from error
-
-    call(data_dir, work, namespace)
+    call(data_dir, lambda plane: plane.alias(model_name, name, number), namespace)
     output.outcome(
         {"model": model_name, "alias": name, "version": number}, form, f"{model_name}@{name} is version {number}"
     )
@@ -185,7 +163,7 @@ def list_aliases(
 @alias.command("delete")
 def delete_alias(
     model_name: ModelArgument,
-    name: Annotated[str, typer.Argument(metavar="ALIAS", help="The alias.")],
+    name: Annotated[str, typer.Argument(metavar="ALIAS", help="The alias.", autocompletion=offers.aliases)],
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,

@@ -59,9 +59,9 @@ def history(
         output.data({"items": entries}, form)
     elif kind.name == "Model":
         output.table(
-            ("TIME", "ACTOR", "ACTION", "OBJECT", "CURRENT", "CHANGED"),
+            ("OBJECT", "REVISION", "TIME", "ACTOR", "ACTION", "CURRENT", "CHANGED"),
             (
-                (*_words(entry, "time", "actor", "action", "object"), _current(entry), changed(entry))
+                (*_words(entry, "object", "number", "time", "actor", "action"), _current(entry), changed(entry))
                 for entry in entries
             ),
         )
@@ -151,7 +151,7 @@ def _past(revisions: Entries, at: str) -> dict[str, Any]:
     if found is None:
         first = revisions[0]
         raise errors.NotFound(
-            f"{first['kind']}/{first['name']} was not there at {at}", hint=f"its history begins at {first['time']}"
+            f"{first['kind']}/{first['name']} did not exist at {at}", hint=f"its history begins at {first['time']}"
         )
     return found
 

@@ -7,25 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mizzen import errors
-from mizzen.cli import output, times
+from mizzen.cli import offers, output, times
+from mizzen.cli.group import Group
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
 
-user = typer.Typer(
+user = Group(
     name="user",
     help="Users: add, list, delete.\n\n\b\nExample:\n  mizzen user add ann\n  mizzen token create ann",
     no_args_is_help=True,
 )
-token = typer.Typer(
+token = Group(
     name="token",
     help="Tokens of a user: create, list, revoke.\n\n\b\nExample:\n  mizzen token create ann --expires 30d",
     no_args_is_help=True,
 )
 
-UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
+UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.", autocompletion=offers.users)]
 
 
 @user.command("add")
@@ -53,14 +54,16 @@ def list_users(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
 
 @user.command("delete")
 def delete_user(name: UserArgument, data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
-    """Delete a user and revoke all their tokens.
+    """Delete a user, revoke all their tokens and take back all that was permitted to them by name.
 
     \b
     Example:
       mizzen user delete ann
     """
-    call(data_dir, lambda plane: plane.delete_user(name))
-    output.outcome({"name": name, "deleted": True}, form, f"user {name} deleted")
+    gone = call(data_dir, lambda plane: plane.delete_user(name))
+    count = len(gone["bindings"])
+    what = "1 RoleBinding that named them" if count == 1 else f"{count} RoleBindings that named them"
+    output.outcome(gone, form, f"user {name} deleted{f', and taken out of {what}' if count else ''}")
 
 
 @token.command("create")
@@ -99,7 +102,10 @@ def list_tokens(name: UserArgument, data_dir: DataDir = None, form: Output = For
 @token.command("revoke")
 def revoke_token(
     name: UserArgument,
-    token_id: Annotated[str, typer.Argument(metavar="ID", help="Of the token, as 'token list' shows it.")],
+    token_id: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="Of the token, as 'token list' shows it.", autocompletion=offers.tokens),
+    ],
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
@@ -115,8 +121,16 @@ def revoke_token(
 
 def permit(
     *,
-    name: Annotated[str, typer.Argument(metavar="USER", help="A user, group:NAME, or '*' for all with a token.")],
-    verbs: Annotated[list[str], typer.Argument(metavar="VERB…", help="read, predict, write, admin.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="USER", help="A user, group:NAME, or '*' for all with a token.", autocompletion=offers.users
+        ),
+    ],
+    verbs: Annotated[
+        list[str],
+        typer.Argument(metavar="VERB…", help="read, predict, write, admin.", autocompletion=offers.verbs_and_targets),
+    ],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="iris, iris@prod or namespace/default.")],
     revoke: Annotated[bool, typer.Option("--revoke", help="Take these verbs back.")] = False,
     namespace: Namespace = None,
@@ -132,12 +146,16 @@ def permit(
       mizzen permit ann predict iris --revoke
     """
 
+    if namespace and target.startswith("namespace/") and target != f"namespace/{namespace}":
+        raise errors.Invalid(f"{target} and --namespace {namespace} are two namespaces", hint="leave --namespace out")
+
     async def work(plane: AsyncPlane) -> list[str]:
         return await (plane.forbid if revoke else plane.permit)(name, *verbs, target=target)
 
     left = call(data_dir, work, namespace)
-    said = f"may {' and '.join(left)}" if left else "may no longer do anything by this with"
-    output.outcome({"user": name, "verbs": left, "target": target}, form, f"{name} {said} {target}")
+    said = f"may {'still ' if revoke else ''}{' and '.join(left)}" if left else "may do nothing by this with"
+    text = f"{name} {said} {target}{_included(left, verbs) if revoke else ''}"
+    output.outcome({"user": name, "verbs": left, "target": target}, form, text)
 
 
 def whoami(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
@@ -153,8 +171,12 @@ def whoami(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
         return
     groups = f" of {', '.join(found['groups'])}" if found.get("groups") else ""
     output.say(f"{found['name']}{groups}{', admin of the plane' if found.get('admin') else ''}")
+    if found.get("admin"):
+        return
     for binding in found.get("bindings") or ():
         output.say(f"may {' and '.join(binding['verbs'])} {_target(binding['target'])}")
+    if found.get("open"):
+        output.say("may read and predict everything here: the plane is open to strangers (setting anonymous)")
 
 
 def audit(
@@ -194,15 +216,21 @@ def audit(
 
 
 def _kind(word: str | None) -> str | None:
-    """The kind by any of its names; what is none of ours (Secret, User) as it is written."""
+    """The kind by any of its names; also of what is audited and is no resource."""
     if word is None:
         return None
     from mizzen.kinds import called
 
-    try:
-        return called.find(word).name
-    except errors.NotFound:
-        return word
+    other = {kind.lower(): kind for kind in ("User", "Secret", "AuditEntry", "Plane")}
+    return other.get(word.lower()) or called.find(word).name
+
+
+def _included(left: list[str], revoked: list[str]) -> str:
+    """What was taken back, and can be done all the same, because something that is left includes it."""
+    from mizzen.access.policy import INCLUDED
+
+    by = {given: [verb for verb in revoked if verb in INCLUDED[given]] for given in INCLUDED if given in left}
+    return "".join(f", and {given} includes {' and '.join(verbs)}" for given, verbs in by.items() if verbs)
 
 
 def _target(target: dict[str, str]) -> str:

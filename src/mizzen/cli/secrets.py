@@ -9,24 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mizzen import errors
-from mizzen.cli import output
+from mizzen.cli import offers, output
+from mizzen.cli.group import Group
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
 
-secret = typer.Typer(
+secret = Group(
     name="secret",
     help="Values that are never shown again: set, list, delete.\n\n\b\nExample:\n  mizzen secret set db PASSWORD",
     no_args_is_help=True,
 )
 
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The secret's name.", autocompletion=offers.secrets)]
+
 
 @secret.command("set")
 def set_secret(
     *,
-    name: Annotated[str, typer.Argument(help="The secret's name.")],
+    name: NameArgument,
     values: Annotated[
         list[str] | None,
         typer.Argument(
@@ -74,7 +77,7 @@ def list_secrets(namespace: Namespace = None, data_dir: DataDir = None, form: Ou
 
 @secret.command("delete")
 def delete_secret(
-    name: Annotated[str, typer.Argument(help="The secret's name.")],
+    name: NameArgument,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
@@ -102,6 +105,8 @@ def _value(item: str) -> tuple[str, str]:
     key, sign, value = item.partition("=")
     if not key:
         raise typer.BadParameter("a value has no key before '='")  # not shown: it may be secret
+    if not sign and not (sys.stdin and sys.stdin.isatty()):
+        raise typer.BadParameter(f"{key} needs a value: {key}=VALUE, {key}=@FILE or '-'")
     if not sign:
         return key, str(typer.prompt(key, hide_input=True, err=True))
     if not value.startswith("@"):

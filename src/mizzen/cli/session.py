@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from mizzen import errors
-from mizzen.cli import output
+from mizzen.cli import offers, output
 from mizzen.cli.output import Format
 
 if TYPE_CHECKING:
@@ -36,7 +35,15 @@ DataDir = Annotated[
 ]
 Output = Annotated[Format, typer.Option("--output", "-o", help="How to print the result.")]
 Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="The namespace [default: default].", show_default=False)
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="The namespace [default: default].",
+        show_default=False,
+        autocompletion=offers.namespaces,
+    ),
 ]
 
 
@@ -56,11 +63,6 @@ def call(data_dir: Path | None, work: Callable[[AsyncPlane], Awaitable[T]], name
 
     async def session() -> T:
         async with AsyncPlane(place, namespace=namespace or "default", on_warning=warned) as plane:
-            try:
-                return await work(plane)
-            except errors.NotFound as error:
-                from mizzen.cli import missing
-
-                raise await missing.explained(plane, error) from error
+            return await work(plane)
 
     return asyncio.run(session())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -16,6 +16,9 @@ from mizzen.cli.session import DataDir, Output
 
 if TYPE_CHECKING:
     from mizzen.sdk.locate import Place
+
+_TOLD: Final = ("key", "state", "pid", "restarts", "message")
+"""Of each process."""
 
 
 def up(
@@ -97,6 +100,7 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
         "data_dir": str(home.data_dir),
         "pid": next((process["pid"] for process in processes if process["key"] == "plane"), None),
         "supervisor_pid": info["pid"],
+        "processes": [{name: process[name] for name in _TOLD} for process in processes],
     }
     if form is not Format.TABLE:
         output.data(found, form)

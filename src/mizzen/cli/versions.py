@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from mizzen import errors
-from mizzen.cli import output, words
+from mizzen.cli import interrupts, output, words
 from mizzen.cli.describe import lines
+from mizzen.cli.group import Group
 from mizzen.cli.output import Format
+from mizzen.cli.sending import Sending
 from mizzen.cli.session import DataDir, Namespace, Output, call
 from mizzen.cli.words import Labels, ModelArgument, VersionArgument
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
 
-version = typer.Typer(
+_OPTIONS: Final = {"downloadURL": "--url", "sha256sum": "--sha256", "git.repo": "--git", "git.ref": "--ref"}
+"""What the fields of a source are called here."""
+_FIELDS: Final = re.compile("|".join(map(re.escape, _OPTIONS)))
+
+version = Group(
     name="version",
     help="Versions of a model: add, list, describe, trust, delete.\n\n"
     "\b\nExample:\n  mizzen version add iris model.joblib",
@@ -57,10 +62,11 @@ def add_version(
     """
     source = _source(path, git, ref, url, sha256)
     given = words.pairs(labels or [], "--label")
-    sent = _Sent(model_name)
+    sending = Sending(model_name, source)
 
     async def work(plane: AsyncPlane) -> dict[str, Any]:
-        with sent.shown():
+        await sending.begin(plane)
+        with sending.shown():
             try:
                 return await plane.add_version(
                     model_name,
@@ -69,15 +75,17 @@ def add_version(
                     framework=framework,
                     entrypoint=entrypoint,
                     labels=given or None,
-                    progress=sent.tell,
+                    progress=sending.tell,
                 )
             except errors.NotFound as error:
                 if not error.message.startswith("Model/"):
                     raise
                 hint = f"'mizzen model create {model_name}' makes it; 'mizzen get models' lists what there is"
                 raise errors.NotFound(error.message, hint=hint) from error
+            except (errors.Invalid, errors.AlreadyExists) as error:
+                raise _in_options(error) from error
 
-    with sent.told_when_interrupted():
+    with interrupts.told(lambda: call(data_dir, sending.left, namespace)):
         added = call(data_dir, work, namespace)
     done = "registered" if added["created"] else "was already registered"
     output.outcome(added, form, f"version {added['version']} of {model_name} {done}")
@@ -132,6 +140,8 @@ def describe_version(
         return
     for line in lines(resource, []):
         output.say(line)
+    halves = " and ".join(half for half in ("code", "data") if described["changed"][half])
+    output.say(f"Since the version before: {halves or 'no file'} changed")
 
 
 @version.command("trust")
@@ -182,46 +192,14 @@ def _source(path: Path | None, git: str | None, ref: str, url: str | None, sha25
     return {"git": {"repo": git, "ref": ref}} if git is not None else path
 
 
-class _Sent:
-    """How much of the files is with the plane: a bar on a terminal, and a word when it is interrupted."""
+def _in_options(error: errors.MizzenError) -> errors.MizzenError:
+    """In the words of the command line, where the plane's are other ones."""
 
-    def __init__(self, model: str) -> None:
-        self._model = model
-        self._done = 0
-        self._total: int | None = None
-        self._show: Callable[[int, int | None], None] | None = None
+    def said(text: str) -> str:
+        return _FIELDS.sub(lambda found: _OPTIONS[found[0]], text)
 
-    def tell(self, sent: int, total: int | None) -> None:
-        self._done, self._total = sent, total
-        if self._show is not None:
-            self._show(sent, total)
-
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        if sys.stderr is None or not sys.stderr.isatty():
-            yield
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-        columns = (TextColumn("sending {task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(self._model, total=None)
-            self._show = lambda sent, total: bar.update(task, completed=sent, total=total)
-            yield
-
-    @contextmanager
-    def told_when_interrupted(self) -> Iterator[None]:
-        try:
-            yield
-        except KeyboardInterrupt:
-            output.note(f"interrupted: {self._left()}")
-            raise typer.Exit(130) from None
-
-    def _left(self) -> str:
-        if self._total and self._done < self._total:
-            return f"nothing is registered; the same command goes on from {100 * self._done // self._total}%"
-        return f"the plane may go on and register it; see 'mizzen version list {self._model}'"
+    faults = tuple(errors.Fault(said(fault.path), fault.message) for fault in error.faults)
+    return type(error)(said(error.message), hint=said(error.hint), faults=faults)
 
 
 def _version_row(item: Mapping[str, Any]) -> tuple[str, ...]:

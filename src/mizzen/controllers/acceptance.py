@@ -1,7 +1,7 @@
 """Kinds that nothing works on yet: whether their specs can be worked with, said in `Accepted`.
 
-Specs are examined here once more because a store may hold what never passed our admission. Everything else in the
-status belongs to somebody else and stays as it is.
+Specs are examined here once more because a store may hold what never passed our admission, and because what they name
+may have come, or gone, since. Everything else in the status belongs to somebody else and stays as it is.
 """
 
 from __future__ import annotations
@@ -12,19 +12,36 @@ from datetime import datetime
 
 from pydantic import ConfigDict
 
-from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context
+from mizzen.kinds import catalog, surroundings
+from mizzen.kinds.findings import Context, Findings
 from mizzen.kinds.meta import Ref, Resource, Status
-from mizzen.reconcile.controller import Decision, find
+from mizzen.kinds.surroundings import Named, Surroundings
+from mizzen.reconcile.controller import Decision, Presence, find
+from mizzen.reconcile.mentions import Mentions
+from mizzen.stores.records import Identities, Secrets
 from mizzen.stores.store import Store
+from mizzen.stores.surroundings import Lookup
 
 KINDS = ("TrainingJob", "MLGraph", "Rollout", "Monitor", "Application", "Initializer", "Node", "RoleBinding")
 """Those without a controller of their own."""
+
+NAMED: dict[str, tuple[str, ...]] = {
+    "TrainingJob": ("ModelVersion",),
+    "Application": ("ModelVersion",),
+    "RoleBinding": surroundings.CALLABLE,
+}
+"""Kinds that a spec of a kind may name, and wait for."""
+
+AGAIN = 60.0
+"""Seconds after which a user or a secret that was missing is looked for again: nobody tells when one is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceFacts:
     resource: Resource
+    named: Named = Named()  # noqa: RUF009 - frozen
+    there: Surroundings = Surroundings()  # noqa: RUF009 - frozen
+    """What there is of what it names."""
 
     @property
     def children(self) -> tuple[Resource, ...]:
@@ -32,28 +49,41 @@ class AcceptanceFacts:
 
 
 class Acceptance:
-    watches: tuple[str, ...] = ()
-
-    def __init__(self, kind: str, context: Context) -> None:
+    def __init__(self, kind: str, context: Context, identities: Identities, secrets: Secrets) -> None:
         """`context` tells what the engine of this home can do."""
         self.kind = kind
+        self.watches = tuple(map(Presence, NAMED.get(kind, ())))
         self._context = context
+        self._lookup = Lookup(identities, secrets)
+        self._named = Mentions()
 
     def keys(self, resource: Resource) -> Iterable[Ref]:
-        return ()
+        return self._named.naming(resource.ref)
 
     async def load(self, store: Store, ref: Ref) -> AcceptanceFacts | None:
         resource = await find(store, ref)
-        return None if resource is None else AcceptanceFacts(resource)
+        if resource is None or self.kind not in NAMED or self._findings(resource).faults:
+            self._named.forget(ref)
+            return None if resource is None else AcceptanceFacts(resource)
+        named = surroundings.named(resource)
+        self._named.note(ref, named.objects)
+        return AcceptanceFacts(resource, named, await self._lookup.around(store, named, ref.namespace))
 
     def decide(self, facts: AcceptanceFacts, now: datetime) -> Decision:
         resource = facts.resource
         if resource.deleting:
             return Decision()
-        accepted, _ = catalog.accepted(resource, self._context)
+        accepted, findings = catalog.accepted(resource, self._context)
+        odd = () if findings.faults else Findings.of(surroundings.findings(resource, facts.there)).warnings
+        accepted = catalog.warned(accepted, odd)
         others = (condition for condition in Status.of(resource).conditions if condition.type != accepted.type)
         written = {"conditions": (accepted, *others), "observedGeneration": resource.meta.generation}
-        return Decision(status=_WholeStatus.model_validate({**resource.status, **written}))
+        status = _WholeStatus.model_validate({**resource.status, **written})
+        untold = facts.named.users or facts.named.secrets
+        return Decision(status=status, again=AGAIN if odd and untold else None)
+
+    def _findings(self, resource: Resource) -> Findings:
+        return catalog.accepted(resource, self._context)[1]
 
 
 class _WholeStatus(Status):

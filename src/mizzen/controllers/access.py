@@ -26,12 +26,13 @@ from mizzen.access.jwts import Key, Trust
 from mizzen.access.policy import Binding
 from mizzen.access.published import Access, Grant, Issuer, Pass
 from mizzen.errors import Expired, Unavailable
-from mizzen.stores import private
+from mizzen.reconcile.persisting import LONGEST_DELAY, persist
+from mizzen.stores.published import PublishedFile
 from mizzen.stores.records import Identities
 from mizzen.stores.store import Store
 
 KIND = "RoleBinding"
-LONGEST_DELAY = 5.0
+FAILURE = "who may ask gateways what cannot be published"
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class AccessPublisher:
         self._store = store
         self._identities = identities
         self._bindings = bindings
-        self._path = path
+        self._file = PublishedFile(path)
         self._admin = admin
         self._anonymous = anonymous
         self._vouching = vouching
@@ -88,10 +89,10 @@ class AccessPublisher:
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._persist(self._follow), name="access: follow")
-            tasks.create_task(self._persist(self._publish_changes), name="access: publish")
+            tasks.create_task(persist(self._follow, FAILURE, log), name="access: follow")
+            tasks.create_task(persist(self._publish_changes, FAILURE, log), name="access: publish")
             if self._vouching is not None:
-                tasks.create_task(self._persist(self._fetch_keys), name="access: keys")
+                tasks.create_task(persist(self._fetch_keys, FAILURE, log), name="access: keys")
 
     async def settled(self) -> None:
         """The file says what was acknowledged to whoever calls this. Unavailable when it cannot be written."""
@@ -102,9 +103,9 @@ class AccessPublisher:
                 if self._said != self._position():
                     await self._publish()
         except OSError as error:
-            log.exception("cannot write %s", self._path)
+            log.exception("cannot write %s", self._file.path)
             raise Unavailable(
-                f"the change was made, but gateways cannot be told: {self._path.name} cannot be written",
+                f"the change was made, but gateways cannot be told: {self._file.path.name} cannot be written",
                 hint="look for a full disk or missing permissions; it is tried again and again",
             ) from error
 
@@ -119,11 +120,11 @@ class AccessPublisher:
         last = self._published
         access = await self._present()
         same = last is not None and msgspec.structs.replace(access, serial=last.serial) == last
-        if same and last is not None and await asyncio.to_thread(_holds, self._path, published.encode(last)):
+        if same and last is not None and await self._file.holds(published.encode(last)):
             self._said = position
             return False
         access = msgspec.structs.replace(access, serial=last.serial + 1 if last else 1)
-        await asyncio.to_thread(private.replace, self._path, published.encode(access))
+        await self._file.replace(published.encode(access))
         self._published = access
         self._said = position
         log.info("access %d: %d tokens, %d bindings", access.serial, len(access.passes), len(access.grants))
@@ -158,7 +159,7 @@ class AccessPublisher:
 
     async def _follow(self) -> NoReturn:
         while True:
-            listing = await self._store.list(KIND)
+            listing = await self._store.list(KIND, limit=1)
             self._changed.set()
             try:
                 async for _event in self._store.watch(KIND, listing.resource_version):
@@ -187,19 +188,6 @@ class AccessPublisher:
                 self._changed.set()
             await asyncio.sleep(self._fetch_every if keys else min(LONGEST_DELAY, self._fetch_every))
 
-    async def _persist(self, work: Callable[[], Awaitable[NoReturn]]) -> NoReturn:
-        """Begin again after a failure, later each time that failures follow each other closely."""
-        clock = asyncio.get_running_loop().time
-        delay = 0.02
-        while True:
-            begun = clock()
-            try:
-                await work()
-            except Exception:  # whatever it is, gateways live on the last file, and the next state may be good
-                delay = min(delay * 2, LONGEST_DELAY) if clock() - begun < LONGEST_DELAY else 0.02
-                log.exception("who may ask gateways what cannot be published; again in %.2f s", delay)
-                await asyncio.sleep(delay)
-
 
 def _last(path: Path) -> Access | None:
     try:
@@ -213,10 +201,3 @@ def _keys_of(last: Access | None, vouching: Vouching | None) -> tuple[Key, ...]:
     if last is None or last.issuer is None or vouching is None:
         return ()
     return last.issuer.keys if last.issuer.issuer == vouching.trust.issuer else ()
-
-
-def _holds(path: Path, data: bytes) -> bool:
-    try:
-        return path.read_bytes() == data
-    except OSError:
-        return False

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mizzen.errors import Conflict, Invalid
-from mizzen.kinds import catalog
+from mizzen.kinds import catalog, surroundings
 from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import ACTOR_ANNOTATION, Condition, Ref, Resource, format_time
 from mizzen.kinds.model import Current, ModelSpec, ModelStatus, ModelVersionSpec, version_object_name
@@ -24,6 +24,7 @@ from mizzen.reconcile.controller import Decision, Presence, find
 from mizzen.reconcile.mentions import Mentions
 from mizzen.reconcile.recorder import Note
 from mizzen.stores.store import Guard, Present, Store, Where
+from mizzen.stores.whole import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Models:
         owner = Ref(self.kind, second.name if second else ref.name, ref.namespace)
         self._first_names.note(ref, (owner,) if second else ())
         of_model = Where(namespace=ref.namespace, fields={"spec.modelName": owner.name})
-        inference_models = (await store.list("InferenceModel", of_model)).items
+        inference_models = await whole(store, "InferenceModel", of_model)
         named = _named_versions(model, second, inference_models)
         # One by one, since a model has many more versions than are named.
         found = [await find(store, _version_ref(owner, version)) for version in sorted(named)]
@@ -114,10 +115,11 @@ def _first_name(facts: ModelFacts, accepted: Condition, status: ModelStatus, now
         for alias, version in aliases.items()
         if status.aliases.get(alias) != version
     )
+    waiting = surroundings.waiting_aliases(spec.aliases, lambda version: version in facts.versions)
     # Everything else of the status is carried over: the server counts `highestVersion` in it.
     status = status.model_copy(
         update={
-            "conditions": (_told(accepted, spec.aliases, facts.versions),), "aliases": aliases, "alias_of": None,
+            "conditions": (catalog.warned(accepted, waiting),), "aliases": aliases, "alias_of": None,
         }
     )  # fmt: skip
     chosen = _chosen(served, status, track=spec.track)
@@ -172,19 +174,6 @@ def _refusal(facts: ModelFacts, second: Reference) -> Condition | None:
 
 def _refused(reason: str, message: str) -> Condition:
     return Condition(type="Accepted", status="False", reason=reason, message=message)
-
-
-def _told(accepted: Condition, aliases: Mapping[str, str], versions: frozenset[str]) -> Condition:
-    """With a word on aliases that wait for their versions."""
-    odd = [
-        f"spec.aliases.{alias}: there is no version {version} yet"
-        for alias, version in sorted(aliases.items())
-        if version not in versions
-    ]
-    if not odd:
-        return accepted
-    message = "; ".join(filter(None, (accepted.message, *odd)))
-    return accepted.model_copy(update={"reason": "AcceptedWithWarnings", "message": message})
 
 
 def _second_name_of(model: Resource) -> Reference | None:

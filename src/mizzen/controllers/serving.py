@@ -26,6 +26,7 @@ from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.mentions import Mentions
 from mizzen.reconcile.recorder import Note
 from mizzen.stores.store import Store, Where
+from mizzen.stores.whole import whole
 
 CRASHES = 2
 """So many restarts, and waiting for the next one, is a crash loop."""
@@ -99,7 +100,7 @@ class Serving:
             target=await find(store, target) if target else None,
             serving=await find(store, serving) if serving and serving != target else None,
             children=await _children(store, resource),
-            nodes=(await store.list("Node", Where(namespace=namespace))).items if placed else (),
+            nodes=await whole(store, "Node", Where(namespace=namespace)) if placed else (),
         )
 
     def decide(self, facts: ServingFacts, now: datetime) -> Decision:
@@ -179,7 +180,7 @@ def _notes(resource: Resource, told: InferenceModelStatus, status: InferenceMode
 
 async def _children(store: Store, resource: Resource) -> tuple[Resource, ...]:
     where = Where(namespace=resource.meta.namespace, owner=resource.meta.uid)
-    return (await store.list("Workload", where)).items
+    return await whole(store, "Workload", where)
 
 
 def _any_node(resource: Resource) -> Ref:

@@ -12,8 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,11 +21,13 @@ from mizzen.errors import Expired
 from mizzen.graph import plan
 from mizzen.graph.compile import compile_table
 from mizzen.kinds.meta import Ref, Resource
+from mizzen.reconcile.persisting import persist
+from mizzen.stores.published import PublishedFile
 from mizzen.stores.store import Event, Store
 
 KINDS = ("Model", "InferenceModel", "Workload")
 PAGE = 500
-LONGEST_DELAY = 5.0
+FAILURE = "the table cannot be published"
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class TablePublisher:
         seconds after which the file is looked at when nothing changes.
         """
         self._store = store
-        self._path = path
+        self._file = PublishedFile(path)
         self._interval = interval
         self._look_every = look_every
         self._published: plan.Table | None = None
@@ -50,8 +50,10 @@ class TablePublisher:
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._persist(self._follow), name="table: follow")
-            tasks.create_task(self._persist(self._publish_changes), name="table: publish")
+            tasks.create_task(persist(self._follow, FAILURE, log, shortest=self._interval), name="table: follow")
+            tasks.create_task(
+                persist(self._publish_changes, FAILURE, log, shortest=self._interval), name="table: publish"
+            )
 
     async def publish(self) -> bool:
         """Write the table of the present state. False: the file says the same already, so nothing is written."""
@@ -62,26 +64,13 @@ class TablePublisher:
         table = self._compile()
         last = self._published
         if last is not None and table == msgspec.structs.replace(last, serial=table.serial):
-            if await asyncio.to_thread(_holds, self._path, plan.encode(last)):
+            if await self._file.holds(plan.encode(last)):
                 return False
-            log.warning("the table at %s is not the one that was published; writing it again", self._path)
-        await asyncio.to_thread(_replace_file, self._path, plan.encode(table))
+            log.warning("the table at %s is not the one that was published; writing it again", self._file.path)
+        await self._file.replace(plan.encode(table))
         self._published = table
         log.info("table %d: %d routes, %d servers", table.serial, len(table.routes), len(table.servers))
         return True
-
-    async def _persist(self, work: Callable[[], Awaitable[NoReturn]]) -> NoReturn:
-        """Begin again after a failure, later each time that failures follow each other closely."""
-        clock = asyncio.get_running_loop().time
-        delay = self._interval
-        while True:
-            begun = clock()
-            try:
-                await work()
-            except Exception:  # whatever it is, gateways live on the last table, and the next state may be good
-                delay = min(delay * 2, LONGEST_DELAY) if clock() - begun < LONGEST_DELAY else self._interval
-                log.exception("the table cannot be published; again in %.2f s", delay)
-                await asyncio.sleep(delay)
 
     async def _follow(self) -> NoReturn:
         while True:
@@ -155,25 +144,3 @@ def told_of(resource: Resource) -> object:
             return resource.spec, status.get("servingVersion"), status.get("targetVersion")
         case _:
             return resource.spec, status.get("replicas")
-
-
-def _holds(path: Path, data: bytes) -> bool:
-    try:
-        return path.read_bytes() == data
-    except OSError:
-        return False
-
-
-def _replace_file(path: Path, data: bytes) -> None:
-    """Readers see the old file or the new one; after a power cut, too."""
-    temporary = path.with_name(f".{path.name}.new")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -21,6 +21,7 @@ import mizzen
 from mizzen.access.policy import Verb
 from mizzen.errors import NotFound, TooLarge, Unavailable
 from mizzen.gateway.infer import Asked, Inference, Service
+from mizzen.gateway.intake import CROWDED, Share
 from mizzen.gateway.permits import ALLOWED, FORBIDDEN, PLANE, PREDICT, READ, SEE, UNAUTHENTICATED, Ruling
 from mizzen.gateway.queues import UNAVAILABLE, Queue
 from mizzen.gateway.routes import DEFAULT_NAMESPACE, Endpoint
@@ -236,16 +237,22 @@ class App:
         """None when the client left while it sent it."""
         parts: list[bytes] = []
         size = 0
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return None
-            parts.append(message["body"])
-            size += len(message["body"])
-            if size > self._service.max_body_bytes:
-                raise TooLarge(f"the body is larger than {self._service.max_body_bytes} bytes")
-            if not message["more_body"]:
-                return b"".join(parts)
+        share = Share(self._service.intake)
+        try:
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    return None
+                parts.append(message["body"])
+                size += len(message["body"])
+                if size > self._service.max_body_bytes:
+                    raise TooLarge(f"the body is larger than {self._service.max_body_bytes} bytes")
+                if not message["more_body"]:
+                    return b"".join(parts)
+                if not share.grow(size):
+                    raise _Refused(self._refused(UNAVAILABLE, CROWDED, _RETRY, _CLOSE))
+        finally:
+            share.end()
 
     def _refused(self, code: int, text: str, *headers: Header) -> Answer:
         self._service.metrics.refused[code] += 1

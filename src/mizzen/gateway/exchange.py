@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Protocol
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn.server import ServerState
 
 from mizzen.gateway.infer import Inference, Service
 from mizzen.gateway.loopback import Verdicts
 from mizzen.gateway.queues import UNAVAILABLE
 from mizzen.protocol import v2
+from mizzen.webserver import Door, Patience
 
 _CLOSE = b"connection: close\r\n"
 _BY_CODE = {UNAVAILABLE: b"retry-after: 1\r\n", 401: b'www-authenticate: Bearer realm="mizzen"\r\n'}
@@ -23,17 +25,21 @@ class Connection(Protocol):
         """One of its exchanges has its answer: write what is due."""
 
 
-class Front:
+class Front(Door):
     """What the connections of one gateway process share."""
 
-    __slots__ = ("date", "now", "service", "verdicts")
+    __slots__ = ("date", "service", "verdicts")
 
-    def __init__(self, service: Service, *, loopback: bool) -> None:
+    def __init__(self, service: Service, *, loopback: bool, patience: Patience, most: int) -> None:
+        super().__init__(patience, most, service.clock)
         self.service = service
         self.verdicts = Verdicts(loopback)
         self.date = b""
-        """The Date header line; like `now`, renewed every second by whoever runs the server."""
-        self.now = service.clock()
+        """The Date header line."""
+
+    def look(self, state: ServerState) -> None:
+        self.date = b"".join(b"%b: %b\r\n" % header for header in state.default_headers)
+        super().look(state)
 
 
 class Exchange(Inference):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mizzen.access.policy import ANONYMOUS
+from mizzen.gateway.intake import Intake
 from mizzen.gateway.metrics import GONE, Metrics
 from mizzen.gateway.permits import FORBIDDEN, PLANE, UNAUTHENTICATED, Credentials, Permits, Ruling
 from mizzen.gateway.queues import BAD_REQUEST, OK, Call
@@ -34,13 +35,14 @@ class Service:
     """What all requests of one gateway process share."""
 
     __slots__ = (
-        "clock", "heads", "max_body_bytes", "metrics", "new_id", "permits", "refusals", "routes", "wall",
+        "clock", "heads", "intake", "max_body_bytes", "metrics", "new_id", "permits", "refusals", "routes", "wall",
     )  # fmt: skip
 
     def __init__(
         self,
         *,
         max_body_bytes: int,
+        intake: Intake,
         metrics: Metrics,
         clock: Callable[[], float],
         wall: Callable[[], float],
@@ -56,6 +58,7 @@ class Service:
         self.refusals = refusals
         self.wall = wall
         self.max_body_bytes = max_body_bytes
+        self.intake = intake
         self.metrics = metrics
         self.clock = clock
         self.new_id = new_id

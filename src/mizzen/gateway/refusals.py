@@ -19,6 +19,7 @@ import msgspec
 
 from mizzen.access import refusals
 from mizzen.access.refusals import LONGEST, LONGEST_REASON, Refusal
+from mizzen.access.wording import plain
 
 WINDOW = 1.0
 MOST_DIFFERENT = 256
@@ -61,8 +62,9 @@ class Refusals:
         method: str = "", path: str = "",
     ) -> None:  # fmt: skip
         refusal = Refusal(
-            time=self._wall(), actor=actor, verb=verb, kind=kind, namespace=namespace[:LONGEST], name=name[:LONGEST],
-            reason=reason[:LONGEST_REASON], method=method[:LONGEST], path=path[:LONGEST], code=code,
+            time=self._wall(), actor=actor, verb=verb, kind=kind, code=code,
+            namespace=plain(namespace, LONGEST), name=plain(name, LONGEST), reason=plain(reason, LONGEST_REASON),
+            method=plain(method, LONGEST), path=plain(path, LONGEST),
         )  # fmt: skip
         if not self._seen:
             self._call_later(WINDOW, self.flush)

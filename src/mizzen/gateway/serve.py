@@ -11,18 +11,16 @@ import random
 import socket as sockets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import cast
-
-import uvicorn
 
 from mizzen.access import published
 from mizzen.gateway.app import App
 from mizzen.gateway.exchange import Front
 from mizzen.gateway.front import FastProtocol
 from mizzen.gateway.infer import Service
+from mizzen.gateway.intake import Intake
 from mizzen.gateway.metrics import Metrics
 from mizzen.gateway.permits import Permits
 from mizzen.gateway.queues import Queue, Sweeper
@@ -30,7 +28,7 @@ from mizzen.gateway.refusals import Refusals
 from mizzen.gateway.table import Fleet, TableFile
 from mizzen.gateway.watched import WatchedFile
 from mizzen.graph.plan import Server as ServedVersion
-from mizzen.webserver import WebServer
+from mizzen.webserver import Patience, WebServer
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +38,12 @@ class Limits:
     max_body_bytes: int
     queue_limit: int
     queue_bytes: int
-    """Of the bodies that wait for one served version."""
+    """Of the bodies that wait for one served version, and of those that are still coming in."""
     hold_seconds: float
     stop_timeout: float
-    keep_alive_seconds: float = 75.0
-    """How long a connection may stay open unused."""
+    connections: int
+    """Open at once; further ones are closed."""
+    patience: Patience = field(default_factory=Patience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +83,7 @@ async def serve(
     refusals = Refusals(guard.refusals, guard.name, wall=wall, call_later=loop.call_later)
     service = Service(
         max_body_bytes=limits.max_body_bytes,
+        intake=Intake(limits.queue_bytes),
         metrics=Metrics(),
         clock=clock,
         wall=wall,
@@ -113,8 +113,14 @@ async def serve(
     files = WatchedFile("access", guard.access, permit, loop), TableFile(table, fleet.take, loop)
     for file in files:
         file.start()
-    front = Front(service, loopback=guard.loopback)
-    server = _Server(_config(App(service, fleet.queues.values), front, limits, log_level), front)
+    front = Front(service, loopback=guard.loopback, patience=limits.patience, most=limits.connections)
+    server = _Server(
+        App(service, fleet.queues.values),
+        partial(FastProtocol, front=front),
+        front,
+        stop_timeout=limits.stop_timeout,
+        log_level=log_level,
+    )
     try:
         await server.run_until(stopping, socket)
     finally:
@@ -124,30 +130,8 @@ async def serve(
         refusals.close()
 
 
-def _config(app: App, front: Front, limits: Limits, log_level: str) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http=cast("type[asyncio.Protocol]", partial(FastProtocol, front=front)),
-        interface="asgi3",
-        lifespan="off",
-        ws="none",
-        log_config=None,
-        log_level=log_level,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        # uvicorn declares whole seconds, and only ever compares and waits
-        timeout_keep_alive=cast(int, limits.keep_alive_seconds),
-        timeout_graceful_shutdown=cast(int, limits.stop_timeout),
-    )
-
-
 class _Server(WebServer):
-    """Keeps our Front in time, and closes what is over its time."""
-
-    def __init__(self, config: uvicorn.Config, front: Front) -> None:
-        super().__init__(config)
-        self._front = front
+    """Ends when it is told to, and with it whatever has not ended by then."""
 
     async def run_until(self, stopping: asyncio.Event | None, socket: sockets.socket) -> None:
         watch = None if stopping is None else asyncio.create_task(self._stop_on(stopping))
@@ -158,18 +142,6 @@ class _Server(WebServer):
                 watch.cancel()
             for connection in list(self.server_state.connections):
                 connection.transport.abort()  # the time to finish is over
-
-    async def on_tick(self, counter: int) -> bool:
-        stop = await super().on_tick(counter)
-        front = self._front
-        front.now = front.service.clock()
-        if counter % 10 == 0:
-            front.date = b"".join(b"%b: %b\r\n" % header for header in self.server_state.default_headers)
-            idle_since = front.now - self.config.timeout_keep_alive
-            for connection in list(self.server_state.connections):
-                assert isinstance(connection, FastProtocol)
-                connection.close_if_over_time(idle_since)
-        return stop
 
     async def _stop_on(self, stopping: asyncio.Event) -> None:
         await stopping.wait()

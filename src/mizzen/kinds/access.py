@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import NAME, Part, Spec, Status
 from mizzen.kinds.parts import choices
@@ -56,12 +57,17 @@ def _alias_fault(alias: str) -> str:
 
 
 class RoleBindingSpec(Spec):
-    """`write` includes `read`; `admin` includes all and may grant; `predict` includes nothing else."""
+    """`write` includes `read`; `admin` includes all and may grant; `predict` includes nothing else.
 
-    subjects: tuple[str, ...] = Field(
+    What decides which code runs is for `admin`: variables, images, commands, templates of pods, archives, hooks, charts
+    and modules. It is asked of the model, or of the namespace where there is no model, when such a field is given and
+    when it changes. To name a secret needs `write` on secrets.
+    """
+
+    subjects: Annotated[tuple[str, ...], Most(1000)] = Field(
         description="Who: names of principals, `group:<name>`, or `*` for everybody who has a valid token."
     )
-    verbs: tuple[Verb, ...] = Field(description="What they may do: read, predict, write, admin.")
+    verbs: Annotated[tuple[Verb, ...], Most(256)] = Field(description="What they may do: read, predict, write, admin.")
     target: BindingTarget = Field(description="With what: `{model}`, `{model, alias}` or `{namespace}`.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:

@@ -135,7 +135,7 @@ def find(word: str) -> Called:
     names = {
         name.lower(): kind
         for kind in ALL
-        for name in (kind.singular, kind.plural, kind.short, f"{kind.plural}.mizzen.dev", *kind.other_names)
+        for name in (kind.singular, kind.plural, kind.short, f"{kind.plural}.mizzen.dev", *_others(kind))
     }
     kind = names.get(word.lower())
     if kind is not None:
@@ -143,3 +143,7 @@ def find(word: str) -> Called:
     close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=CLOSE)
     hint = f"did you mean '{close[0]}'?" if close else f"kinds are {', '.join(kind.singular for kind in ALL)}"
     raise NotFound(f"no kind '{word}'", hint=hint)
+
+
+def _others(kind: Called) -> tuple[str, ...]:
+    return tuple(word for name in kind.other_names for word in (name, f"{name}s"))

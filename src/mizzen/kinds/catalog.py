@@ -13,7 +13,7 @@ from mizzen.kinds.application.initializer import InitializerSpec, InitializerSta
 from mizzen.kinds.application.spec import ApplicationSpec, ApplicationStatus
 from mizzen.kinds.called import Called
 from mizzen.kinds.core import EventSpec, EventStatus, NamespaceSpec, NamespaceStatus
-from mizzen.kinds.findings import Context, Finding, Findings, examine
+from mizzen.kinds.findings import Context, Finding, Findings, Warn, examine
 from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
 from mizzen.kinds.meta import (
     CHILDREN_FINALIZER,
@@ -209,6 +209,15 @@ def accepted(resource: Resource, context: Context) -> tuple[Condition, Findings]
     if findings.warnings:
         return _accepted("True", "AcceptedWithWarnings", findings.warnings), findings
     return Condition(type="Accepted", status="True", reason="Accepted"), findings
+
+
+def warned(accepted: Condition, warnings: Iterable[Warn]) -> Condition:
+    """With a word on each of these, too."""
+    texts = [str(warning) for warning in warnings]
+    if not texts:
+        return accepted
+    message = "; ".join(filter(None, (accepted.message, *texts)))
+    return accepted.model_copy(update={"reason": "AcceptedWithWarnings", "message": message})
 
 
 def _accepted(status: Literal["True", "False"], reason: str, findings: Iterable[Finding]) -> Condition:

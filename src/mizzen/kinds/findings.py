@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union, get_args, ge
 from pydantic import ValidationError
 
 from mizzen.errors import Fault
-from mizzen.kinds import partial
+from mizzen.kinds import caps, partial
 from mizzen.kinds.called import CLOSE
 
 if TYPE_CHECKING:
@@ -113,14 +113,17 @@ def unknown(data: Mapping[str, Any], valid: Collection[str], path: str = "") -> 
 def examine(model: type[Part], data: Any, path: str, context: Context, *, strict: bool = True) -> Findings:
     """All faults and warnings of `data` read as `model`. Pure.
 
-    `strict` is for what people send: no unknown fields. What was meant by an unknown field is not reported as missing.
+    `strict` is for what people send: no unknown fields, and no more entries than `caps` allows. What was meant by an
+    unknown field is not reported as missing.
     """
+    data, long = caps.without_excess(model, data, path) if strict else (data, ())
     if broken := tuple(_not_unicode(data, path)):
-        return Findings(broken)  # nothing else could even be written down
+        return Findings((*long, *broken))  # nothing else could even be written down
     strange = tuple(unknown_in(model, data, path)) if strict else ()
     owed = tuple(_owed(model, data, path)) if strict and isinstance(data, Mapping) else ()
     typed, wrong = _typed(model, data, path)
     said = frozenset(f"{fault.path}.{meant}" for fault, meant in strange if meant)
+    said = said.union(fault.path for fault in long)
     unread = said.union(fault.path for fault in wrong)
     torn = frozenset(top for place in unread for top in _around(place))
     known = replace(context, strict=strict, unread=unread, torn=torn)
@@ -128,7 +131,7 @@ def examine(model: type[Part], data: Any, path: str, context: Context, *, strict
     # Where something is wrong already, no check knows better: it saw the data without it.
     checked = (item for item in checked if not _under(item.path, unread))
     kept = (item for item in (*owed, *wrong, *checked) if not _under(item.path, said))
-    return Findings.of((*(fault for fault, _ in strange), *kept))
+    return Findings.of((*long, *(fault for fault, _ in strange), *kept))
 
 
 def checks(part: Part, path: str, context: Context) -> Iterator[Finding]:

@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mizzen.errors import Fault
-from mizzen.kinds.findings import suggestion
-from mizzen.kinds.meta import name_fault
+from pydantic import Field
 
-WRITABLE = ("name", "namespace", "labels", "annotations")
+from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
+from mizzen.kinds.findings import suggestion
+from mizzen.kinds.meta import Part, name_fault
+
 SERVER_SIDE = (
     "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
     "managedFields", "ownerReferences", "finalizers", "selfLink", "generateName",
@@ -18,9 +20,22 @@ SERVER_SIDE = (
 """May be sent, because people send back what they got; it is not read."""
 
 MOST_FINALIZERS, MOST_MANAGERS = 20, 100
-MOST_LABELS = 64
-MOST_ANNOTATIONS = 256 * 1024
-"""Bytes of all keys and values together: every list and every watch carries them."""
+MOST_LABELS = Most(64)
+MOST_ANNOTATIONS = Most(256)
+ANNOTATION_BYTES = 256 * 1024
+"""Of all keys and values together: every list and every watch carries them."""
+
+
+class Metadata(Part):
+    """What an object is called, and what people say of it; the plane adds uid, times and resourceVersion."""
+
+    name: str = Field(description="The object's name: lower-case letters, digits and '-', at most 63.")
+    namespace: str = Field(default="default", description="The namespace it lies in.")
+    labels: dict[str, str] = Field(default_factory=dict, description="What it is selected by.")
+    annotations: dict[str, str] = Field(default_factory=dict, description="Anything else to be kept with it.")
+
+
+WRITABLE = tuple(Metadata.model_fields)
 
 _KEY = re.compile(r"([a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
@@ -80,8 +95,8 @@ def label_faults(value: Any, path: str) -> tuple[Fault, ...]:
     found = _text_faults(value, path)
     if found or not value:
         return found
-    if len(value) > MOST_LABELS:
-        return (Fault(path, f"at most {MOST_LABELS}, not {len(value)}"),)
+    if len(value) > MOST_LABELS.entries:
+        return (MOST_LABELS.fault(path, len(value)),)
     rule = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
     return tuple(
         Fault(f"{path}.{key}", f"the {part} must be {rule}")
@@ -95,8 +110,10 @@ def annotation_faults(value: Any, path: str) -> tuple[Fault, ...]:
     found = _text_faults(value, path)
     if found or not value:
         return found
+    if len(value) > MOST_ANNOTATIONS.entries:
+        return (MOST_ANNOTATIONS.fault(path, len(value)),)
     size = sum(len(text.encode(errors="surrogatepass")) for pair in value.items() for text in pair)
-    return (Fault(path, f"at most 256 KiB together, not {size:,} bytes"),) if size > MOST_ANNOTATIONS else ()
+    return (Fault(path, f"at most 256 KiB together, not {size:,} bytes"),) if size > ANNOTATION_BYTES else ()
 
 
 def _text_faults(value: Any, path: str) -> tuple[Fault, ...]:

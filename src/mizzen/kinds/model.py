@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part, Spec, Status
 from mizzen.kinds.parts import choices
@@ -43,14 +44,16 @@ class ModelSpec(Spec):
         "manual",
         description="`manual`: the current version moves by promotion; `latest`: to each new version that is ready.",
     )
-    aliases: dict[str, Version] = Field(
+    aliases: Annotated[dict[str, Version], Most(1000)] = Field(
         default_factory=dict, description="Names for versions, such as `prod: '3'`; they stand where a version may."
     )
     alias_of: UnaliasedText | None = Field(
         None, description="Makes this a second name of another model, `name` or `name:version`, without own versions."
     )
     checks: Checks | None = Field(None, description="What each version must pass before it becomes active.")
-    hooks: tuple[Hook, ...] = Field((), description="Commands and webhooks told of what happens to versions.")
+    hooks: Annotated[tuple[Hook, ...], Most(256)] = Field(
+        (), description="Commands and webhooks told of what happens to versions."
+    )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from framework_warning(self.framework, f"{at}.framework")
@@ -193,10 +196,12 @@ class ModelVersionSpec(Spec):
     version: Version = Field(description="A number, or a lower-case name. `7`, `v7` and `007` are the same.")
     framework: Framework = Field(description="What loads it.")
     code: Code | None = Field(None, description="Its code: an archive or a commit.")
-    artifacts: Annotated[tuple[Artifact, ...], AfterValidator(_beside_each_other)] = Field(
+    artifacts: Annotated[tuple[Artifact, ...], AfterValidator(_beside_each_other), Most(5000)] = Field(
         (), description="Its files: parameters, and code that is not in `code`."
     )
-    requirements: tuple[Requirement, ...] = Field((), description="Python packages it needs, one line each as for pip.")
+    requirements: Annotated[tuple[Requirement, ...], Most(1000)] = Field(
+        (), description="Python packages it needs, one line each as for pip."
+    )
     image: str | None = Field(None, min_length=1, description="A container image that holds and serves it.")
     entrypoint: str | None = Field(
         None, description="For framework `python`: `module:object` within the artifacts. For others, the file to load."

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.meta import Spec, Status
 from mizzen.kinds.parts import env
@@ -29,7 +30,9 @@ class MonitorSpec(Spec):
     tool: Annotated[str, AfterValidator(_word)] | None = Field(
         None, description="`tensorboard` or `scalars`, our own viewer. Absent: by the model's framework."
     )
-    env: tuple[EnvVar, ...] = Field((), description="Variables of its environment: values and references to secrets.")
+    env: Annotated[tuple[EnvVar, ...], Most(256)] = Field(
+        (), description="Variables of its environment: values and references to secrets."
+    )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from env.repeated(self.env, f"{at}.env")

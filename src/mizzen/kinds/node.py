@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.meta import Spec, Status
 from mizzen.kinds.parts import choices
@@ -29,7 +30,9 @@ class NodeSpec(Spec):
     address: Annotated[str, AfterValidator(_host)] | None = Field(
         None, description="Where others reach it: host or host:port."
     )
-    capabilities: tuple[str, ...] = Field((), description="What its engine can do: `containers`, `gpus`.")
+    capabilities: Annotated[tuple[str, ...], Most(256)] = Field(
+        (), description="What its engine can do: `containers`, `gpus`."
+    )
     cpu: Amount | None = Field(None, description="Processors it offers. Absent: all it has.")
     memory: Bytes | None = Field(None, description="Bytes of memory it offers, such as `16Gi`. Absent: all it has.")
     gpus: int = Field(0, ge=0, le=64, description="GPUs it offers.")

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding, Warn
 from mizzen.kinds.meta import Part, Present, Spec, Status
 from mizzen.kinds.parts import choices
@@ -86,7 +87,9 @@ class Step(Part):
 
 class RolloutSpec(Spec):
     target: RolloutTarget = Field(description="What is changed in stages.")
-    steps: tuple[Step, ...] = Field(description="The stages, in order. After the last one the new version is stable.")
+    steps: Annotated[tuple[Step, ...], Most(256)] = Field(
+        description="The stages, in order. After the last one the new version is stable."
+    )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if not self.steps:

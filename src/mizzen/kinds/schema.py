@@ -20,6 +20,7 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
+from mizzen.kinds.caps import Most
 from mizzen.kinds.meta import Part, Present
 
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
@@ -143,6 +144,8 @@ def _limits(rule: Any, schema: dict[str, Any]) -> dict[str, Any]:  # noqa: PLR09
             return {"minLength" if kind == "string" else "minItems": limit}
         case MaxLen(max_length=limit) if kind in ("string", "array"):
             return {"maxLength" if kind == "string" else "maxItems": limit}
+        case Most(entries=limit) if kind in ("object", "array"):
+            return {"maxProperties" if kind == "object" else "maxItems": limit}
         case FieldInfo():
             merged: dict[str, Any] = {}
             for one in rule.metadata:

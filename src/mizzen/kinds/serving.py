@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.meta import DEFAULT_NAMESPACE, Part, Present, Ref, Spec, Status
 from mizzen.kinds.parts import choices, env, tensors
@@ -117,10 +118,14 @@ class InferenceModelSpec(Spec):
     model_name: Name = Field(description="The model that is served. Several InferenceModels may serve one.")
     deploy_to_layer: Layer = Field("cloud", description="Where it runs: `cloud` or `edge`.")
     framework_type: Framework | None = Field(None, description="What loads it; the version's framework where absent.")
-    node_selector: dict[str, str] = Field(default_factory=dict, description="Labels that its node must have.")
+    node_selector: Annotated[dict[str, str], Most(256)] = Field(
+        default_factory=dict, description="Labels that its node must have."
+    )
     node_name: NameOrNothing = Field("", description="The one node it may run on; it must satisfy `nodeSelector`.")
     image: str = Field("", description="A container image that serves the model. Empty: not given.")
-    manifest: tuple[ModelFile, ...] = Field((), description="Archives of versions, of which `targetVersion` picks one.")
+    manifest: Annotated[tuple[ModelFile, ...], Most(1000)] = Field(
+        (), description="Archives of versions, of which `targetVersion` picks one."
+    )
     target_version: VersionOrNothing = Field(
         None, description="The version to serve, or an alias of the model. Absent: the model's current version."
     )
@@ -128,7 +133,7 @@ class InferenceModelSpec(Spec):
         None, ge=0, le=65535, description="A port of its own. 0 or absent: none, or 8501 on a cluster."
     )
     replicas: int = Field(1, ge=0, le=1000, description="How many processes serve it; 0 stops serving.")
-    extra_names: tuple[Name, ...] = Field(
+    extra_names: Annotated[tuple[Name, ...], Most(256)] = Field(
         (), description="Further names that callers may use; they yield to a real owner of such a name."
     )
     follow_alias: bool = Field(
@@ -143,14 +148,20 @@ class InferenceModelSpec(Spec):
     )
     cache: Annotated[Cache | None, Present] = Field(None, description="Given, even empty, answers are cached.")
     timeout_ms: int | None = Field(None, ge=1, le=CEILING_MS, description="Deadline of a request; the ceiling is 60 s.")
-    default_output: tuple[Tensor, ...] | None = Field(
+    default_output: Annotated[tuple[Tensor, ...] | None, Most(256)] = Field(
         None, description="The answer when there is none within the deadline, or nothing is ready."
     )
-    inputs: tuple[TensorSpec, ...] = Field((), description="The inputs it takes. Absent: as the model declares them.")
-    outputs: tuple[TensorSpec, ...] = Field((), description="The outputs it gives. Absent: as the model declares them.")
+    inputs: Annotated[tuple[TensorSpec, ...], Most(256)] = Field(
+        (), description="The inputs it takes. Absent: as the model declares them."
+    )
+    outputs: Annotated[tuple[TensorSpec, ...], Most(256)] = Field(
+        (), description="The outputs it gives. Absent: as the model declares them."
+    )
     gpu: Gpu | None = Field(None, description="A share of one GPU, such as 0.5, or a number of whole ones.")
     resources: Resources | None = Field(None, description="What each replica may use.")
-    env: tuple[EnvVar, ...] = Field((), description="Variables of its environment: values and references to secrets.")
+    env: Annotated[tuple[EnvVar, ...], Most(256)] = Field(
+        (), description="Variables of its environment: values and references to secrets."
+    )
     idempotent: bool = Field(True, description="May a request be sent again when the process that had it died?")
     feedback: Annotated[Feedback | None, Present] = Field(
         None, description="Given, even empty, requests are recorded so that feedback can be given."

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding, suggestion
 from mizzen.kinds.meta import Part, Spec, Status
 from mizzen.kinds.parts import env
@@ -61,22 +62,28 @@ class TrainingJobSpec(Spec):
     version: VersionOrNothing = Field(None, description="The version whose code runs.")
     deploy_to_layer: Layer = Field("cloud", description="Where it runs: `cloud` or `edge`.")
     framework_type: Framework | None = Field(None, description="What trains it. Absent: the model's framework.")
-    node_selector: dict[str, str] = Field(default_factory=dict, description="Labels that its nodes must have.")
+    node_selector: Annotated[dict[str, str], Most(256)] = Field(
+        default_factory=dict, description="Labels that its nodes must have."
+    )
     node_name: NameOrNothing = Field("", description="The one node it may run on.")
     image: str = Field("", description="A container image to train with. Empty: not given.")
-    command: tuple[str, ...] = Field((), description="What each replica runs. Absent: what version or image say.")
+    command: Annotated[tuple[str, ...], Most(1000)] = Field(
+        (), description="What each replica runs. Absent: what version or image say."
+    )
     replicas: int | None = Field(None, ge=0, le=1000, description="So many workers, in place of a replica map.")
-    replica_specs: dict[str, ReplicaSpec] | None = Field(
+    replica_specs: Annotated[dict[str, ReplicaSpec] | None, Most(256)] = Field(
         None, description="Replica map: Chief (or Master), Worker, PS, Evaluator."
     )
-    tf_replica_specs: dict[str, ReplicaSpec] | None = Field(
+    tf_replica_specs: Annotated[dict[str, ReplicaSpec] | None, Most(256)] = Field(
         None, alias="tfReplicaSpecs", description="The replica map, as a TFJob spells it."
     )
-    pytorch_replica_specs: dict[str, ReplicaSpec] | None = Field(
+    pytorch_replica_specs: Annotated[dict[str, ReplicaSpec] | None, Most(256)] = Field(
         None, alias="pytorchReplicaSpecs", description="The replica map, as a PyTorchJob spells it."
     )
     dataset: Dataset | None = Field(None, description="What is fetched before the command starts.")
-    hyperparameters: dict[str, Any] = Field(default_factory=dict, description="Handed to the code as JSON.")
+    hyperparameters: Annotated[dict[str, Any], Most(10_000)] = Field(
+        default_factory=dict, description="Handed to the code as JSON."
+    )
     success_policy: Literal["Chief", "AllWorkers"] = Field(
         "Chief", description="The set succeeds with its chief (else worker 0), or when all workers have."
     )
@@ -96,7 +103,9 @@ class TrainingJobSpec(Spec):
     resources: Resources | None = Field(None, description="What each replica may use.")
     priority: int = Field(0, ge=-1000, le=1000, description="Higher ones start first when not all can.")
     retention: Retention | None = Field(None, description="What is kept after the end. Absent: everything.")
-    env: tuple[EnvVar, ...] = Field((), description="Variables of its environment: values and references to secrets.")
+    env: Annotated[tuple[EnvVar, ...], Most(256)] = Field(
+        (), description="Variables of its environment: values and references to secrets."
+    )
 
     @property
     def replica_map(self) -> Mapping[str, ReplicaSpec]:

@@ -6,11 +6,11 @@ A plane finds the same and, knowing other objects, perhaps more.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mizzen.errors import Fault, Invalid
+from mizzen.errors import Fault
 from mizzen.kinds import metadata
 from mizzen.kinds.findings import Context, Finding, Findings, Warn, unknown
 from mizzen.kinds.meta import DEFAULT_NAMESPACE
@@ -49,17 +49,6 @@ def repeated(documents: Sequence[Document], namespace: str = DEFAULT_NAMESPACE) 
     """For each document, whether an earlier one is the same object."""
     seen: dict[tuple[str, str, str], Document] = {}
     return [tuple(_again(document, namespace, seen)) for document in documents]
-
-
-def demand_good(checked: Iterable[Checked]) -> None:
-    """Invalid with the faults of all documents, each with the file and the object it is of."""
-    faults = tuple(
-        Fault(f"{one.document.place}: {fault.path}".removesuffix(": "), fault.message)
-        for one in checked
-        for fault in one.faults
-    )
-    if faults:
-        raise Invalid(f"{len(faults)} fault{'s' if len(faults) > 1 else ''}; nothing was sent", faults=faults)
 
 
 def _examined(document: Document, context: Context) -> Iterator[Finding]:
@@ -115,8 +104,7 @@ def _again(document: Document, namespace: str, seen: dict[tuple[str, str, str], 
     identity = (document.kind.name, str(document.metadata.get("namespace") or namespace), document.name)
     first = seen.setdefault(identity, document)
     if first is not document:
-        where = f"{first.source}, line {first.line}"
-        yield Warn("metadata.name", f"{document} is also in {where}; applied in this order, the last one stays")
+        yield Warn("metadata.name", f"{document} is also in {first.where}; applied in this order, the last one stays")
 
 
 _NO_TEXT = re.compile(r"must be a text; quote it: '(.*)'|(True|False|[-+.\d]+) is not a name\b.*")

@@ -28,7 +28,7 @@ def read_json(data: bytes) -> Any:
 
 def read_yaml(data: bytes) -> Any:
     """The one document in `data`."""
-    return _readable("YAML", lambda: _demanded(plain_yaml.load(data.decode())))
+    return _readable("YAML", lambda: _demanded(plain_yaml.load(data.decode())), data)
 
 
 def read_documents(data: bytes) -> list[Loaded]:
@@ -51,19 +51,23 @@ def type_name(value: Any) -> str:
 
 
 def _yaml_documents(data: bytes) -> list[Loaded]:
-    documents = _readable("YAML", lambda: list(plain_yaml.load_all(data.decode())))
+    documents = _readable("YAML", lambda: list(plain_yaml.load_all(data.decode())), data)
     for document in documents:
         _readable("YAML", lambda value=document.value: _demanded(value))  # type: ignore[misc]
     return documents
 
 
-def _readable(language: str, read: Callable[[], T]) -> T:
+def _readable(language: str, read: Callable[[], T], text: bytes = b"") -> T:
     try:
         return read()
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"not text: byte {error.start + 1} is no UTF-8") from error
+    except yaml.reader.ReaderError as error:
+        raise Unreadable(f"not text: character {error.position + 1} is a control character") from error
     except RecursionError as error:
         raise Unreadable(f"not readable {language}: it is nested too deeply") from error
     except (ValueError, KeyError, yaml.YAMLError) as error:  # KeyError: PyYAML, for !!bool maybe
-        raise Unreadable(f"not readable {language}: {_explained(error)}") from error
+        raise Unreadable(f"not readable {language}: {_explained(error, text)}") from error
 
 
 def _demanded(value: T) -> T:
@@ -104,9 +108,16 @@ def _first_repeated(keys: Iterable[str]) -> str | None:
     return None
 
 
-def _explained(error: Exception) -> str:
+def _explained(error: Exception, text: bytes) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem and error.problem_mark:
         mark = error.problem_mark
         within = f" {error.context}" if error.context else ""
-        return f"{error.problem}{within}, line {mark.line + 1}, column {mark.column + 1}"
+        what = "a tab; indent with blanks" if _at(text, mark) == "\t" else f"{error.problem}{within}"
+        return f"{what}, line {mark.line + 1}, column {mark.column + 1}"
     return " ".join(str(error).split())
+
+
+def _at(text: bytes, mark: yaml.Mark) -> str:
+    """The character at a mark; empty at the end."""
+    lines = text.decode().split("\n")
+    return lines[mark.line][mark.column : mark.column + 1] if mark.line < len(lines) else ""

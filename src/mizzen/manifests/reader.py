@@ -30,7 +30,7 @@ class Document:
     source: str
     """The file's path; `stdin`; or what else tells where it is from."""
     line: int
-    """Where it begins there, from 1."""
+    """Where it begins there, from 1; 0 where there are no lines."""
     data: Mapping[str, Any]
     """To be sent: of `mizzen.dev/v1alpha1`, with the kind's own name. Empty when it cannot be read."""
     warnings: tuple[Warn, ...] = ()
@@ -51,11 +51,15 @@ class Document:
         return name if isinstance(name, str) else ""
 
     @property
+    def where(self) -> str:
+        return f"{self.source}:{self.line}" if self.line else self.source
+
+    @property
     def place(self) -> str:
         """Where it is and what, for messages; only where, when it cannot be read at all."""
         if self.data:
-            return f"{self.source}: {self}"
-        return self.source if self.line == 1 else f"{self.source}, line {self.line}"
+            return f"{self.where}: {self}"
+        return self.source if self.line == 1 else self.where
 
     def __str__(self) -> str:
         """`Kind/name`, as far as it is known."""
@@ -86,7 +90,7 @@ def read_text(text: str | bytes, source: str = "text") -> list[Document]:
 def read_data(data: Mapping[str, Any] | Iterable[Mapping[str, Any]], source: str = "object") -> list[Document]:
     """The documents of plain data that a program made."""
     objects = [data] if isinstance(data, Mapping) else list(data)
-    return [document for one in objects for document in _documents(source, Loaded(one, 1))]
+    return [document for one in objects for document in _documents(source, Loaded(one, 0))]
 
 
 def manifests_in(folder: Path) -> Iterator[Path]:

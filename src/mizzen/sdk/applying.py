@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from mizzen import errors
 from mizzen.kinds import catalog
@@ -15,6 +15,7 @@ from mizzen.manifests import canonical, reader
 from mizzen.manifests import lint as linting
 from mizzen.manifests.lint import CAPABILITIES, Checked
 from mizzen.manifests.reader import Document
+from mizzen.sdk.warned import Warned
 
 if TYPE_CHECKING:
     from mizzen.sdk.resources import Resources
@@ -27,6 +28,14 @@ _MOST_ASSUMED: Final = 200
 _KINDS: Final = [kind.name for kind in catalog.KINDS]
 
 
+_MOST_NAMED: Final = 20
+
+_REFUSALS: Final = (
+    errors.Invalid, errors.Forbidden, errors.NotFound, errors.AlreadyExists, errors.Conflict, errors.TooLarge,
+)  # fmt: skip
+"""What may be wrong with one object; all else is wrong with the plane, or with the way to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Applied:
     """What became of one object."""
@@ -34,12 +43,19 @@ class Applied:
     kind: str
     namespace: str
     name: str
-    outcome: Literal["created", "configured", "unchanged"]
+    outcome: Literal["created", "configured", "unchanged", "refused", "unsent", "unknown"]
+    """unknown: it was sent, and no answer came."""
     object: Mapping[str, Any]
-    """As the plane has it now; after a dry run, as it would."""
+    """As the plane has it now; after a dry run, as it would; of one that was refused or not sent, what was written."""
+    faults: tuple[errors.Fault, ...] = ()
+    """Why it was refused."""
 
     def __str__(self) -> str:
         return f"{self.kind.lower()}/{self.name} {self.outcome}"
+
+
+Tell: TypeAlias = Callable[[Applied], None]
+"""Told of each object when its outcome is known."""
 
 
 def documents(manifests: Manifests) -> list[Document]:
@@ -56,86 +72,205 @@ def lint(manifests: Manifests, home: str = "embedded") -> list[Checked]:
 
 
 async def apply(
-    plane: Resources, manifests: Manifests, *, dry_run: bool = False, namespace: str | None = None
+    plane: Resources,
+    found: Sequence[Document],
+    *,
+    dry_run: bool = False,
+    namespace: str | None = None,
+    tell: Tell = lambda applied: None,
 ) -> list[Applied]:
-    wanted = good(plane, documents(manifests), namespace)
-    return [applied async for applied in apply_each(plane, wanted, dry_run=dry_run, namespace=namespace)]
+    """All of them are tried before any is sent: with a fault, none is, and one error has the faults of all.
+
+    They are sent kind by kind as the catalog has them, models before what names a model; those of one kind as they were
+    written. When one fails all the same, because somebody wrote meanwhile, the error says how far it came.
+    """
+    tried = await _try_all(plane, found, namespace)
+    refused = [one for one in tried if one.error is not None]
+    for one in tried if dry_run or refused else ():
+        tell(one.applied if dry_run or one.error else replace(one.applied, outcome="unsent"))
+    if refused:
+        raise _refusal([(one.document, one.error) for one in refused if one.error is not None])
+    return [one.applied for one in tried] if dry_run else await _send_all(plane, tried, tell)
 
 
-def good(plane: Resources, found: list[Document], namespace: str | None = None) -> list[Document]:
-    """The documents, when all of them are; else Invalid with all faults."""
+async def diff(plane: Resources, found: Sequence[Document], *, namespace: str | None = None) -> str:
+    checked = _checked(found, namespace, plane.namespace)
+    for one in checked:
+        _warn(plane, one.document, map(str, one.warnings))
+    if faulty := [(one.document, _invalid(one)) for one in checked if one.faults]:
+        raise _refusal(faulty)
+    pieces = []
+    for document in found:
+        wanted = _placed(document.data, namespace or plane.namespace)
+        pieces.append(canonical.difference(await _live(plane, wanted), wanted, source=Path(document.source).name))
+    return "".join(pieces)
+
+
+def _checked(found: Sequence[Document], namespace: str | None, default: str) -> list[Checked]:
+    """What each is refused for before it is sent, and what is odd about it that the plane will not tell."""
     # What an engine lacks is for the plane to say, which has one.
     everything = frozenset().union(*CAPABILITIES.values())
-    space = namespace or plane.namespace
-    checked = [*linting.lint(found, everything, space), *_elsewhere(found, namespace)]
-    # Of good ones, what is odd is told when they are sent, by us or by the plane; all but what no single one can tell.
-    faulty = any(one.faults for one in checked)
-    odd = [one.warnings for one in checked] if faulty else linting.repeated(found, space)
-    for warning in (warning for warnings in odd for warning in warnings):
-        plane.warn(str(warning))
-    linting.demand_good(checked)
-    return found
+    space = namespace or default
+    checked = []
+    for one, again in zip(linting.lint(found, everything, space), linting.repeated(found, space), strict=True):
+        faults = (*one.faults, *_elsewhere(one.document, namespace))
+        checked.append(Checked(one.document, faults, one.warnings if faults else (*one.document.warnings, *again)))
+    return checked
 
 
-async def apply_each(
-    plane: Resources, found: Iterable[Document], *, dry_run: bool = False, namespace: str | None = None
-) -> AsyncIterator[Applied]:
-    """Documents that were found good, each when it is done: kind by kind as the catalog has them, models before what
-    names a model; those of one kind as they were written."""
-    before: list[Mapping[str, Any]] = []
-    for document in sorted(found, key=lambda one: _KINDS.index(one.data["kind"])):
-        for warning in document.warnings:
-            plane.warn(str(warning))
-        wanted = _placed(document.data, namespace or plane.namespace)
-        yield await _apply_one(plane, wanted, dry_run=dry_run, assume=_assumed(before, wanted) if dry_run else ())
-        before.append(wanted)
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    document: Document
+    applied: Applied
+    """What would become of it."""
+    wanted: Mapping[str, Any]
+    live: Mapping[str, Any] | None = None
+    error: errors.MizzenError | None = None
 
 
-async def _apply_one(plane: Resources, wanted: Mapping[str, Any], *, dry_run: bool, assume: Sequence[str]) -> Applied:
-    """A conflict with somebody else's write is tried again: the file says what is wanted."""
-    kind, metadata = str(wanted["kind"]), wanted["metadata"]
-    for left in reversed(range(_TRIES)):
+async def _try_all(plane: Resources, found: Sequence[Document], namespace: str | None) -> list[_Tried]:
+    """In the order in which they are to be sent."""
+    checked = _checked(found, namespace, plane.namespace)
+    tried: list[_Tried] = []
+    for one in sorted(checked, key=lambda one: _KINDS.index(one.document.kind.name) if one.document.kind else -1):
+        odd = [*map(str, one.warnings)]
+        before = [other.document for other in tried]
+        tried.append(await _try(plane, one, before, namespace or plane.namespace, odd.append))
+        _warn(plane, one.document, odd)
+    return tried
+
+
+async def _try(
+    plane: Resources, checked: Checked, before: Sequence[Document], space: str, on_warning: Warned
+) -> _Tried:
+    document = checked.document
+    if checked.faults:
+        return _refused(document, document.data, space, _invalid(checked))
+    wanted = _placed(document.data, space)
+    try:
         live = await _live(plane, wanted)
+        assume = _assumed(before, wanted, space)
+        applied = await _apply_one(plane, wanted, live, on_warning, dry_run=True, assume=assume)
+    except _REFUSALS as error:
+        return _refused(document, wanted, space, error)
+    return _Tried(document, applied, wanted, live)
+
+
+async def _send_all(plane: Resources, tried: Sequence[_Tried], tell: Tell) -> list[Applied]:
+    done: list[Applied] = []
+    for one in tried:
+        try:
+            applied = await _apply_one(plane, one.wanted, one.live, _told_already)
+        except errors.MizzenError as error:
+            left = tried[len(done) + 1 :]
+            refused = isinstance(error, _REFUSALS)
+            outcome: Literal["refused", "unknown"] = "refused" if refused else "unknown"
+            tell(replace(one.applied, outcome=outcome, object=one.wanted, faults=_faults(error)))
+            for other in left:
+                tell(replace(other.applied, outcome="unsent", object=other.wanted))
+            raise _stopped(error, one.document, done, left) from error
+        done.append(applied)
+        tell(applied)
+    return done
+
+
+async def _apply_one(
+    plane: Resources,
+    wanted: Mapping[str, Any],
+    live: Mapping[str, Any] | None,
+    on_warning: Warned,
+    *,
+    dry_run: bool = False,
+    assume: Sequence[str] = (),
+) -> Applied:
+    """A conflict with somebody else's write is tried again: the file says what is wanted. `live`: what was there."""
+    kind, metadata = str(wanted["kind"]), wanted["metadata"]
+    how: dict[str, Any] = {"dry_run": dry_run, "assume": assume, "on_warning": on_warning}
+    for left in reversed(range(_TRIES)):
         try:
             if live is None:
-                stored, outcome = await plane.create(wanted, dry_run=dry_run, assume=assume), "created"
+                stored, outcome = await plane.create(wanted, **how), "created"
             else:
-                stored = await plane.replace(_over(live, wanted), dry_run=dry_run, assume=assume)
+                stored = await plane.replace(_over(live, wanted), **how)
                 outcome = "unchanged" if _same(live, stored) else "configured"
-        except (errors.Conflict, errors.AlreadyExists):
-            if not left or _version(live) == _version(await _live(plane, wanted)):
+        except (errors.Conflict, errors.AlreadyExists, errors.NotFound):
+            before, live = live, await _live(plane, wanted)
+            if not left or _version(before) == _version(live):
                 raise  # nobody wrote meanwhile: this is refused for what it says
             continue
         return Applied(kind, metadata["namespace"], metadata["name"], outcome, stored)  # type: ignore[arg-type]
     raise AssertionError("the last try returns or raises")
 
 
-async def diff(plane: Resources, found: list[Document], *, namespace: str | None = None) -> str:
-    pieces = []
-    for document in good(plane, found, namespace):
-        wanted = _placed(document.data, namespace or plane.namespace)
-        pieces.append(canonical.difference(await _live(plane, wanted), wanted, source=Path(document.source).name))
-    return "".join(pieces)
+def _refused(document: Document, wanted: Mapping[str, Any], space: str, error: errors.MizzenError) -> _Tried:
+    kind = document.kind.name if document.kind else str(document.data.get("kind") or "")
+    said = str(document.metadata.get("namespace") or space)
+    applied = Applied(kind, said, document.name, "refused", wanted, _faults(error))
+    return _Tried(document, applied, wanted, error=error)
 
 
-def _assumed(before: Iterable[Mapping[str, Any]], wanted: Mapping[str, Any]) -> list[str]:
+def _invalid(checked: Checked) -> errors.Invalid:
+    return errors.Invalid.of(str(checked.document), checked.faults)
+
+
+def _faults(error: errors.MizzenError) -> tuple[errors.Fault, ...]:
+    return error.faults or (errors.Fault("", error.message),)
+
+
+def _refusal(refused: Sequence[tuple[Document, errors.MizzenError]]) -> errors.MizzenError:
+    """One error with the faults of all objects, each with the file and the object it is of."""
+    faults = tuple(
+        errors.Fault(f"{document.place}: {fault.path}".removesuffix(": "), fault.message)
+        for document, error in refused
+        for fault in _faults(error)
+    )
+    sorts = {type(error) for _, error in refused}
+    sort = sorts.pop() if len(sorts) == 1 else errors.Invalid
+    hint = "; ".join(dict.fromkeys(error.hint for _, error in refused if error.hint))
+    return sort(f"{len(faults)} fault{'s' if len(faults) > 1 else ''}; nothing was sent", hint=hint, faults=faults)
+
+
+def _stopped(
+    error: errors.MizzenError, document: Document, done: Sequence[Applied], left: Sequence[_Tried]
+) -> errors.MizzenError:
+    """The same error, with how far it came."""
+    applied = _named([f"{one.kind}/{one.name}" for one in done])
+    unsent = _named([str(one.document) for one in left])
+    message = f"{document.place}: {error.message}; applied before it: {applied}; not sent: {unsent}"
+    return type(error)(message, hint=error.hint, faults=error.faults)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more or "nothing"
+
+
+def _warn(plane: Resources, document: Document, odd: Iterable[str]) -> None:
+    for text in odd:
+        plane.warn(f"{document.place}: {text}")
+
+
+def _told_already(_text: str) -> None:
+    """What is odd was told when it was tried."""
+
+
+def _assumed(before: Iterable[Document], wanted: Mapping[str, Any], space: str) -> list[str]:
     """What would be there by now, of all that this object may speak of: a batch can be large, a query cannot."""
-    said, space = json.dumps(wanted["spec"], ensure_ascii=False), wanted["metadata"]["namespace"]
+    said, here = json.dumps(wanted["spec"], ensure_ascii=False), wanted["metadata"]["namespace"]
     there = [
-        f"{one['kind']}/{one['metadata']['name']}"
+        str(one)
         for one in before
-        if one["metadata"]["namespace"] == space and one["metadata"]["name"].partition(".")[0] in said
+        if one.kind and one.name and (one.metadata.get("namespace") or space) == here
+        if one.name.partition(".")[0] in said
     ]
     return there[:_MOST_ASSUMED]
 
 
-def _elsewhere(found: list[Document], namespace: str | None) -> Iterable[Checked]:
-    """Documents of another namespace than the one that was asked for."""
-    for document in found:
-        said = document.metadata.get("namespace")
-        if namespace is not None and said not in (None, namespace):
-            fault = errors.Fault("metadata.namespace", f"is '{said}', but '{namespace}' was asked for")
-            yield Checked(document, (fault,), ())
+def _elsewhere(document: Document, namespace: str | None) -> Iterator[errors.Fault]:
+    """Of another namespace than the one that was asked for."""
+    said = document.metadata.get("namespace")
+    if namespace is not None and said not in (None, namespace):
+        yield errors.Fault("metadata.namespace", f"is '{said}', but '{namespace}' was asked for")
 
 
 def _placed(data: Mapping[str, Any], namespace: str) -> dict[str, Any]:

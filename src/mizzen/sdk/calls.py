@@ -31,8 +31,9 @@ class Calls:
         self._patience = patience
         self._on_warning = on_warning
         self._control = Transport(
-            place.control_url, place.token, hint=place.hint, patience=patience, on_warning=on_warning, control=True
-        )
+            place.control_url, place.token, hint=place.hint, patience=patience, on_warning=on_warning, control=True,
+            token_from=place.token_from,
+        )  # fmt: skip
         self._inference: Transport | None = None
 
     async def __aenter__(self) -> Self:
@@ -68,7 +69,9 @@ class Calls:
     async def inference_api(self) -> Transport:
         if self._inference is None:
             url = self.place.inference_url or str((await self.request("GET", "/"))["inference"])
-            self._inference = Transport(url, self.place.token, hint=self.place.hint, patience=self._patience)
+            self._inference = Transport(
+                url, self.place.token, hint=self.place.hint, patience=self._patience, token_from=self.place.token_from
+            )
         return self._inference
 
 

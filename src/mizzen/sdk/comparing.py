@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mizzen import errors
+from mizzen.sdk import references
 
 if TYPE_CHECKING:
     from mizzen.sdk.registry import Registry
@@ -59,13 +59,9 @@ async def compare(plane: Registry, before: str, after: str) -> Comparison:
 
 
 async def _version(plane: Registry, reference: str) -> dict[str, Any]:
-    found = re.fullmatch(r"([^:@]+)(?::([^:@]+)|@([^:@]+))?", reference)
-    if found is None:
-        raise errors.Invalid(f"'{reference}' names no version", hint="write model:version, model@alias or model")
-    model, version, alias = found.groups()
-    if version is None:
-        version = await _pointed_to(plane, model, alias)
-    described = await plane.describe_version(model, version)
+    said = references.parse(reference)
+    version = said.version or await _pointed_to(plane, said.name, said.alias)
+    described = await plane.describe_version(said.name, version)
     return await plane.get("modelversions", str(described["name"]))
 
 

@@ -82,12 +82,13 @@ async def wait_loaded(plane: Registry, server: str, seconds: float, *, keep: boo
                 await asyncio.sleep(_PAUSE)
     except TimeoutError:
         raise errors.DeadlineExceeded(f"{server} was not ready within {seconds:g} s", hint=hint) from None
-    printed = await _last_lines(plane, server)
+    reason = broken.get("message") or broken["reason"]
+    # What nobody vouched for was not even tried: its log says nothing else.
+    printed = "" if UNTRUSTED in reason else await _last_lines(plane, server)
     hint = f"logs: 'mizzen logs {server}'"
     if not keep:
         await plane.delete("inferencemodels", server)
         hint = f"it stays registered as {model} version {version}; 'mizzen serve {model} {version}' tries it again"
-    reason = broken.get("message") or broken["reason"]
     if UNTRUSTED in reason:
         hint = f"let an admin of the model run 'mizzen version trust {model} {version}'; {hint}"
     raise errors.ModelFailed(f"{server} cannot be served ({broken['reason']}): {reason}{printed}", hint=hint)
@@ -124,12 +125,14 @@ async def undeploy(plane: Registry, model: str, version: str | None) -> list[str
     return servers
 
 
-async def wait_gone(plane: Registry, plural: str, names: list[str], seconds: float = 60.0) -> None:
+async def wait_gone(
+    plane: Registry, kind: str, names: list[str], seconds: float = 60.0, *, namespace: str | None = None
+) -> None:
     """Until none of the objects is left: done means that their processes have ended. DeadlineExceeded."""
     try:
         async with asyncio.timeout(seconds):
             while True:
-                left = [name for name in names if await _exists(plane, plural, name)]
+                left = [name for name in names if await _exists(plane, kind, name, namespace)]
                 if not left:
                     return
                 await asyncio.sleep(_PAUSE)
@@ -137,9 +140,9 @@ async def wait_gone(plane: Registry, plural: str, names: list[str], seconds: flo
         raise errors.DeadlineExceeded(f"still there after {seconds:g} s: {', '.join(sorted(left))}") from None
 
 
-async def _exists(plane: Registry, plural: str, name: str) -> bool:
+async def _exists(plane: Registry, kind: str, name: str, namespace: str | None) -> bool:
     try:
-        await plane.get(plural, name)
+        await plane.get(kind, name, namespace=namespace)
     except errors.NotFound:
         return False
     return True

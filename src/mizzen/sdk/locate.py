@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from mizzen.supervisor import launch
 from mizzen.supervisor.home import Home, UnusableHome
 
 DEFAULT_DATA_DIR: Final = ".mizzen"
+_VARIABLE: Final = "MIZZEN_TOKEN"
 _ONE_LINE: Final = "look at MIZZEN_TOKEN, or what was given: it must be the one line that 'mizzen token create' printed"
 
 
@@ -35,6 +36,8 @@ class Place:
     tls_url: str | None = None
     """Of the control API with TLS, as the certificate there names it. None: only the control API's address is known,
     or whoever started the plane knew of no TLS."""
+    token_from: str = ""
+    """Where the token was found, when nobody gave it."""
 
 
 def find(
@@ -45,16 +48,19 @@ def find(
     environ: Mapping[str, str] = os.environ,
 ) -> Place:
     """The plane meant: by `url`, by `data_dir`, by MIZZEN_URL, by MIZZEN_DATA_DIR, or in ./.mizzen. Unavailable."""
-    token = cleaned(token or environ.get("MIZZEN_TOKEN"))
+    found = "" if token else _VARIABLE
+    token = cleaned(token or environ.get(_VARIABLE))
     if url is None and data_dir is None:
         url = environ.get("MIZZEN_URL")
     if url is None:
-        return in_data_dir(data_dir_of(data_dir, environ), token)
+        place = in_data_dir(data_dir_of(data_dir, environ), token)
+        return replace(place, token_from=found) if token else place
     if not url.startswith(("http://", "https://")):
         raise errors.BadRequest(
             f"'{url}' is no address of a plane", hint="write it as http://127.0.0.1:8470, say, in MIZZEN_URL"
         )
-    return Place(url.rstrip("/"), None, token, hint=f"is the plane at {url} running? MIZZEN_URL says which one to use")
+    hint = f"is the plane at {url} running? MIZZEN_URL says which one to use"
+    return Place(url.rstrip("/"), None, token, hint=hint, token_from=found)
 
 
 def cleaned(token: str | None) -> str | None:
@@ -79,9 +85,11 @@ def in_data_dir(data_dir: Path, token: str | None = None) -> Place:
         raise errors.Unavailable(f"no plane runs in {data_dir}", hint=hint)
     control_url, inference_url = urls(info)
     token = cleaned(token)
-    if token is None:
-        token = cleaned(_token(data_dir))
-    return Place(control_url, inference_url, token, data_dir, hint, _tls_url(info))
+    if token is not None:
+        return Place(control_url, inference_url, token, data_dir, hint, _tls_url(info))
+    file = data_dir / "admin-token"
+    found = cleaned(_token(file))
+    return Place(control_url, inference_url, found, data_dir, hint, _tls_url(info), token_from=str(file))
 
 
 def running(data_dir: Path) -> bool:
@@ -116,8 +124,7 @@ def start_hint(data_dir: Path) -> str:
     return f"start one with 'mizzen up{flag}'"
 
 
-def _token(data_dir: Path) -> str | None:
-    file = data_dir / "admin-token"
+def _token(file: Path) -> str | None:
     try:
         return file.read_text()
     except FileNotFoundError:

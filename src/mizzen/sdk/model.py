@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mizzen import errors
-from mizzen.sdk import times
+from mizzen.sdk import references, times
 
 if TYPE_CHECKING:
     from mizzen.sdk.payload import Prediction
@@ -42,10 +42,11 @@ class Model:
 
     @property
     def labels(self) -> dict[str, str]:
+        """What it can be selected by."""
         return dict(self.plane.get("models", self.name)["metadata"].get("labels") or {})
 
     def create(self, framework: str | None = None, labels: Mapping[str, str] | None = None) -> Model:
-        """AlreadyExists."""
+        """Make it, without versions. AlreadyExists."""
         self.plane.run(self.plane.calls.create_model(self.name, framework=framework, labels=labels))
         return self
 
@@ -58,9 +59,17 @@ class Model:
         self.plane.run(self.plane.calls.delete_model(self.name, cascade=cascade, wait=wait))
 
     def predict(
-        self, inputs: Any, *, outputs: Sequence[str] | None = None, timeout_ms: int | None = None
+        self,
+        inputs: Any,
+        *,
+        version: str | int | None = None,
+        alias: str | None = None,
+        outputs: Sequence[str] | None = None,
+        timeout_ms: int | None = None,
     ) -> Prediction:
-        return self.plane.predict(self.name, inputs, outputs=outputs, timeout_ms=timeout_ms)
+        """Ask the current version, or the one that is named; see `Plane.predict`."""
+        name = references.written(self.name, version, alias)
+        return self.plane.predict(name, inputs, outputs=outputs, timeout_ms=timeout_ms)
 
     def add_version(
         self,

@@ -29,9 +29,9 @@ class People(Resources):
         """AlreadyExists."""
         return await self.request("POST", "/user", body={"name": name})
 
-    async def delete_user(self, name: str) -> None:
-        """With all their tokens. What is bound to the name stays bound to it."""
-        await self.request("DELETE", f"/user/{escaped(name)}")
+    async def delete_user(self, name: str) -> dict[str, Any]:
+        """With all their tokens and rights; `bindings` of the answer lists what these were."""
+        return await self.request("DELETE", f"/user/{escaped(name)}")
 
     async def create_token(self, user: str, *, expires_in: str | None = None, note: str = "") -> dict[str, Any]:
         """{"token", "id", …}: the only time the token is shown. `expires_in`: how long it is good, such as `30d`."""
@@ -53,8 +53,17 @@ class People(Resources):
         return given
 
     async def forbid(self, principal: str, *verbs: str, target: str) -> list[str]:
-        """Take verbs back that `permit` gave. The verbs that are left."""
-        return await self._bind(principal, target, lambda had: had - set(verbs), verbs)
+        """Take verbs back that `permit` gave. The verbs that are left; a warning when none of these was given."""
+        had: set[str] = set()
+
+        def without(given: set[str]) -> set[str]:
+            had.update(given)
+            return given - set(verbs)
+
+        left = await self._bind(principal, target, without, verbs)
+        if had.isdisjoint(verbs):
+            self.warn(f"nothing was taken back: {principal} was not given {' or '.join(verbs)} by this")
+        return left
 
     async def secrets(self, *, namespace: str | None = None) -> Objects:
         """Names and keys; values are never shown."""

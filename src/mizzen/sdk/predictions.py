@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mizzen import errors
+from mizzen.sdk import references
 from mizzen.sdk.calls import DEFAULT_NAMESPACE, Calls, escaped
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ class Predictions(Calls):
         id: str | None = None,  # noqa: A002 - the protocol's word
         timeout_ms: int | None = None,
     ) -> Prediction:
-        """Ask a model, or one served version by its server's name. `payload` says which inputs it understands."""
+        """Ask a model (`iris`), a version of it (`iris:2`, `iris@prod`), or what is served by a name of its own.
+
+        `payload` says which inputs it understands.
+        """
         from mizzen.sdk import payload
 
         return payload.decode(await self.infer(name, inputs, outputs=outputs, id=id, timeout_ms=timeout_ms))
@@ -61,7 +65,7 @@ class Predictions(Calls):
 
     async def metadata(self, name: str) -> dict[str, Any]:
         """What a model says of itself: versions, inputs and outputs."""
-        return await (await self.inference_api()).json("GET", f"{self._prefix}/v2/models/{escaped(name)}")
+        return await (await self.inference_api()).json("GET", self._path(name))
 
     async def answers(self, path: str) -> dict[str, Any] | None:
         """What the inference API says at `path` to a fresh connection; None while it says no."""
@@ -93,8 +97,14 @@ class Predictions(Calls):
         return f"{url}{self._prefix}/v2/models/{name}" if name else url
 
     async def _infer(self, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        path = f"{self._prefix}/v2/models/{escaped(name)}/infer"
-        return await (await self.inference_api()).json("POST", path, body=body, timeout=65.0)
+        api = await self.inference_api()
+        return await api.json("POST", f"{self._path(name)}/infer", body=body, timeout=65.0)
+
+    def _path(self, name: str) -> str:
+        """An alias stands where a version may."""
+        said = references.parse(name)
+        version = said.version or said.alias
+        return f"{self._prefix}/v2/models/{escaped(said.name)}" + (f"/versions/{escaped(version)}" if version else "")
 
     async def _signature(self, name: str) -> tuple[Tensor, ...]:
         from mizzen.sdk import payload

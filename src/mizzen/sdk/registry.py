@@ -12,9 +12,10 @@ from mizzen import errors
 from mizzen.sdk import deployment, undoing
 from mizzen.sdk.calls import escaped
 from mizzen.sdk.predictions import Predictions
-from mizzen.sdk.resources import Resources, Selection, _selector
+from mizzen.sdk.resources import Resources, Selection, _selector, plural
 
 if TYPE_CHECKING:
+    from mizzen.sdk.comparing import Comparison
     from mizzen.sdk.undoing import Undone
 
 Objects = builtins.list[dict[str, Any]]
@@ -25,7 +26,7 @@ class Registry(Resources, Predictions):
     async def create_model(
         self, name: str, *, framework: str | None = None, labels: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """AlreadyExists."""
+        """Make a model without versions. AlreadyExists."""
         body = {"name": name, "framework": framework, "labels": dict(labels) if labels else None}
         given = {key: value for key, value in body.items() if value is not None}
         return await self.request("POST", "/model", body=given, params=self.within())
@@ -43,9 +44,25 @@ class Registry(Resources, Predictions):
         """With its versions, aliases, servers, and who changed it last."""
         return await self.request("GET", _model(name), params=self.within())
 
-    async def delete_model(self, name: str, *, cascade: bool = True, wait: bool = False) -> dict[str, Any]:
-        """Delete a model with its versions; with `cascade`, end what serves them first."""
-        params = {"cascade": cascade or None, "wait": wait or None, **self.within()}
+    async def remove(
+        self, kind: str, name: str, *, cascade: bool = False, wait: bool = True, namespace: str | None = None
+    ) -> None:
+        """Delete an object of any kind, a model as `delete_model` does, and wait until its processes have ended."""
+        if plural(kind) == "models":
+            await self.delete_model(name, cascade=cascade, wait=wait, namespace=namespace)
+            return
+        if cascade:
+            raise errors.Invalid(f"cascade is for a model, not for a {kind}")
+        await self.delete(kind, name, namespace=namespace)
+        if wait:
+            await deployment.wait_gone(self, kind, [name], namespace=namespace)
+
+    async def delete_model(
+        self, name: str, *, cascade: bool = False, wait: bool = True, namespace: str | None = None
+    ) -> dict[str, Any]:
+        """Delete a model with its versions; with `cascade`, end what serves them first. Conflict, saying what is in
+        the way. Without `wait` it returns when the model is marked; nobody can use it any more from then on."""
+        params = {"cascade": cascade or None, "wait": wait or None, **self.within(namespace)}
         return await self.request("DELETE", _model(name), params=params, timeout=deployment.TIMEOUT if wait else None)
 
     async def versions(self, model: str) -> Objects:
@@ -60,6 +77,7 @@ class Registry(Resources, Predictions):
         return sorted(await self._all(f"{_model(model)}/version", {}), key=_version_order)
 
     async def describe_version(self, model: str, version: str | int) -> dict[str, Any]:
+        """One version: its files, who made it, and whether code or data changed since the one before. NotFound."""
         return await self.request("GET", f"{_model(model)}/version/{escaped(version)}", params=self.within())
 
     async def add_version(
@@ -99,6 +117,7 @@ class Registry(Resources, Predictions):
         return await self.request("POST", path, params=self.within())
 
     async def delete_version(self, model: str, version: str | int) -> dict[str, Any]:
+        """Conflict while it is served, current or has an alias."""
         return await self.request("DELETE", f"{_model(model)}/version/{escaped(version)}", params=self.within())
 
     async def alias(self, model: str, alias: str, version: str | int) -> dict[str, Any]:
@@ -107,6 +126,7 @@ class Registry(Resources, Predictions):
         return await self.request("PUT", path, body=body, params=self.within())
 
     async def delete_alias(self, model: str, alias: str) -> dict[str, Any]:
+        """Remove an alias; the version stays. NotFound."""
         return await self.request("DELETE", f"{_model(model)}/alias/{escaped(alias)}", params=self.within())
 
     async def deploy(
@@ -174,6 +194,15 @@ class Registry(Resources, Predictions):
         NotFound, Conflict. A Model keeps its current version: `rollback` moves that.
         """
         return await undoing.restore(self, kind, name, number)
+
+    async def compare(self, before: str, after: str) -> Comparison:
+        """How two versions differ, each `model:version`, `model@alias`, or `model` for its current version.
+
+        NotFound, Invalid.
+        """
+        from mizzen.sdk import comparing
+
+        return await comparing.compare(self, before, after)
 
     async def undeploy(self, model: str, version: str | None = None) -> builtins.list[str]:
         """Stop serving a model, or one version of it, and wait until that has ended. The names of the servers ended."""

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from mizzen import errors
 from mizzen.sdk.calls import ROOT, Calls, escaped
+from mizzen.sdk.warned import Warned
 
 if TYPE_CHECKING:
     from mizzen.manifests.lint import Checked
@@ -63,19 +64,31 @@ class Resources(Calls):
         return {**listing, "items": items[:limit]}
 
     async def create(
-        self, manifest: Mapping[str, Any], *, dry_run: bool = False, assume: Sequence[str] = ()
+        self,
+        manifest: Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        assume: Sequence[str] = (),
+        on_warning: Warned | None = None,
     ) -> dict[str, Any]:
         """AlreadyExists. `assume`: for a dry run, what counts as being there already, each Kind/name."""
         path = self.path(manifest["kind"], namespace=manifest["metadata"].get("namespace"))
-        return await self.request("POST", path, body=manifest, params=_tried(assume) if dry_run else {})
+        params = _tried(assume) if dry_run else {}
+        return await self.request("POST", path, body=manifest, params=params, on_warning=on_warning)
 
     async def replace(
-        self, manifest: Mapping[str, Any], *, dry_run: bool = False, assume: Sequence[str] = ()
+        self,
+        manifest: Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        assume: Sequence[str] = (),
+        on_warning: Warned | None = None,
     ) -> dict[str, Any]:
         """Conflict when it names a `resourceVersion` that is no longer the object's. `assume` as for `create`."""
         metadata = manifest["metadata"]
         path = self.path(manifest["kind"], metadata["name"], namespace=metadata.get("namespace"))
-        return await self.request("PUT", path, body=manifest, params=_tried(assume) if dry_run else {})
+        params = _tried(assume) if dry_run else {}
+        return await self.request("PUT", path, body=manifest, params=params, on_warning=on_warning)
 
     async def delete(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]:
         return await self.request("DELETE", self.path(kind, name, namespace=namespace))
@@ -85,12 +98,13 @@ class Resources(Calls):
     ) -> builtins.list[Applied]:
         """Create or update every object of a file, a folder, a YAML text or data.
 
-        All are looked at first: Invalid, with every fault, and nothing sent. They are sent, and told of, in an order
-        in which each finds what it speaks of: models, versions, servers, and so on. With `dry_run` nothing is written.
+        All are tried first: Invalid (or what all have in common, such as Forbidden), with every fault, and nothing is
+        sent. They are sent, and told of, in an order in which each finds what it speaks of: models, versions, servers,
+        and so on. With `dry_run` nothing is written.
         """
         from mizzen.sdk import applying
 
-        return await applying.apply(self, manifests, dry_run=dry_run, namespace=namespace)
+        return await applying.apply(self, applying.documents(manifests), dry_run=dry_run, namespace=namespace)
 
     async def diff(self, manifests: Manifests, *, namespace: str | None = None) -> str:
         """What `apply` would change, as a unified diff of YAML; empty when nothing."""
@@ -103,6 +117,12 @@ class Resources(Calls):
         from mizzen.sdk import applying
 
         return applying.lint(manifests)
+
+    def explain(self, path: str) -> dict[str, Any]:
+        """What a kind is for and which fields it has, or what one field means (`model.track`). Asks no plane."""
+        from mizzen.kinds import explaining
+
+        return explaining.told(path)
 
     async def wait(
         self,

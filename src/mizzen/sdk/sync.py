@@ -25,7 +25,9 @@ from mizzen.supervisor.home import Home
 if TYPE_CHECKING:
     from mizzen.manifests.lint import Checked
     from mizzen.sdk.applying import Applied, Manifests
+    from mizzen.sdk.comparing import Comparison
     from mizzen.sdk.payload import Prediction
+    from mizzen.sdk.undoing import Undone
 
 __all__ = ["MizzenWarning", "Model", "Plane", "connect", "start"]
 
@@ -91,10 +93,12 @@ class Plane:
 
     @property
     def url(self) -> str:
+        """Where the control API answers."""
         return self.place.control_url
 
     @property
     def inference_url(self) -> str:
+        """Where the inference API answers."""
         return self._loop.run(self._plane.inference_url())
 
     def stop(self) -> None:
@@ -137,17 +141,24 @@ class Plane:
             )
 
     def undeploy(self, name: str, version: str | int | None = None) -> builtins.list[str]:
+        """Stop serving a model, or one version of it, and wait until that has ended. The names of the servers ended."""
         return self._loop.run(self._plane.undeploy(name, None if version is None else str(version)))
 
     def predict(
         self, name: str, inputs: Any, *, outputs: Sequence[str] | None = None, timeout_ms: int | None = None
     ) -> Prediction:
+        """Ask a model (`iris`), a version of it (`iris:2`, `iris@prod`) or a graph; with `outputs`, for these only.
+
+        `inputs`: rows (lists, an array, a data frame), or a map of an input's name to such. NotFound, BadRequest.
+        """
         return self._loop.run(self._plane.predict(name, inputs, outputs=outputs, timeout_ms=timeout_ms))
 
     def model(self, name: str) -> Model:
+        """The model of this name, whether it exists or not."""
         return Model(self, name)
 
     def models(self, labels: Selection = None) -> builtins.list[Model]:
+        """All models, or those with these labels."""
         return [Model(self, item["metadata"]["name"]) for item in self._loop.run(self._plane.models(labels))]
 
     def get(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]:
@@ -174,8 +185,14 @@ class Plane:
         """As `list`, page by page while they are read."""
         return self._loop.iterate(self._plane.objects(kind, labels=labels, fields=fields, namespace=namespace))
 
-    def delete(self, kind: str, name: str, *, namespace: str | None = None) -> None:
-        self._loop.run(self._plane.delete(kind, name, namespace=namespace))
+    def delete(
+        self, kind: str, name: str, *, cascade: bool = False, wait: bool = True, namespace: str | None = None
+    ) -> None:
+        """Delete an object, a model with its versions; with `cascade`, end what serves them first. NotFound, Conflict.
+
+        Without `wait` it returns when that is begun: `get` finds it until its processes have ended.
+        """
+        self._loop.run(self._plane.remove(kind, name, cascade=cascade, wait=wait, namespace=namespace))
 
     def apply(
         self, manifests: Manifests, *, dry_run: bool = False, namespace: str | None = None
@@ -191,6 +208,25 @@ class Plane:
         """What is wrong or odd with each object of a path, a YAML text or data."""
         return self._plane.lint(manifests)
 
+    def explain(self, path: str) -> dict[str, Any]:
+        """What a kind is for and which fields it has, or what one field means: `model`, `model.track`."""
+        return self._plane.explain(path)
+
+    def compare(self, before: str, after: str) -> Comparison:
+        """How two versions differ: `iris:1`, `iris@prod`, or `iris` for its current one. NotFound, Invalid."""
+        return self._loop.run(self._plane.compare(before, after))
+
+    def revisions(self, kind: str, name: str, *, namespace: str | None = None) -> builtins.list[dict[str, Any]]:
+        """The history of an object of any kind, oldest first: number, time, actor, action, before, after. NotFound."""
+        return self._loop.run(self._plane.revisions(kind, name, namespace=namespace))
+
+    def restore(self, kind: str, name: str, number: int | None = None) -> Undone:
+        """Give an object of any kind the spec of an earlier revision; default: the last that differs from the present.
+
+        NotFound, Conflict. A Model keeps its current version: `Model.rollback` moves that.
+        """
+        return self._loop.run(self._plane.restore(kind, name, number))
+
     def wait(
         self,
         kind: str,
@@ -204,31 +240,39 @@ class Plane:
         return self._loop.run(self._plane.wait(kind, name, condition, timeout, namespace=namespace))
 
     def watch(self, kind: str, *, namespace: str | None = None) -> Iterator[dict[str, Any]]:
+        """{"type", "object"}: ADDED for each object there is, then each change, for ever."""
         return self._loop.iterate(self._plane.watch(kind, namespace=namespace))
 
     def logs(self, name: str, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
+        """What the replicas of an InferenceModel printed, in pieces of whole lines; with `follow`, for ever."""
         return self._loop.iterate(self._plane.logs(name, tail=tail, follow=follow))
 
     def whoami(self) -> dict[str, Any]:
+        """Who the plane takes us for, and what we may do."""
         return self._loop.run(self._plane.whoami())
 
     def users(self) -> builtins.list[dict[str, Any]]:
+        """All users that were added."""
         return self._loop.run(self._plane.users())
 
     def add_user(self, name: str) -> None:
+        """Add a user, who then needs a token. AlreadyExists."""
         self._loop.run(self._plane.add_user(name))
 
-    def delete_user(self, name: str) -> None:
-        self._loop.run(self._plane.delete_user(name))
+    def delete_user(self, name: str) -> dict[str, Any]:
+        """Delete a user with all their tokens and rights; `bindings` of the answer lists what these were."""
+        return self._loop.run(self._plane.delete_user(name))
 
     def create_token(self, user: str, *, expires_in: str | None = None, note: str = "") -> str:
         """A new token of a user, shown this once. `expires_in`: how long it is good, such as `30d`."""
         return str(self._loop.run(self._plane.create_token(user, expires_in=expires_in, note=note))["token"])
 
     def tokens(self, user: str) -> builtins.list[dict[str, Any]]:
+        """Of a user, also expired and revoked ones; never the token itself."""
         return self._loop.run(self._plane.tokens(user))
 
     def revoke_token(self, user: str, token_id: str) -> None:
+        """From the next request on it opens nothing."""
         self._loop.run(self._plane.revoke_token(user, token_id))
 
     def permit(self, principal: str, *verbs: str, target: str) -> builtins.list[str]:
@@ -248,6 +292,7 @@ class Plane:
         self._loop.run(self._plane.set_secret(name, data, replace=replace))
 
     def delete_secret(self, name: str) -> None:
+        """Delete a secret with all its values. NotFound."""
         self._loop.run(self._plane.delete_secret(name))
 
     def audit(self, *, limit: int | None = None, **query: Any) -> Iterator[dict[str, Any]]:

@@ -7,17 +7,22 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 _AGO: Final = re.compile(r"(\d{1,9})\s*(s|m|h|d|w)")
+_AHEAD: Final = timedelta(minutes=1)
+"""How much later it may be where a time was read from."""
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def parse(text: str, now: datetime | None = None) -> datetime:
-    """In UTC; a time without a zone is taken for local time. ValueError says how to write one."""
-    ago = _AGO.fullmatch(text.strip())
+    """A time that has been, in UTC; one without a zone is taken for local time. ValueError says how to write one."""
+    ago, now = _AGO.fullmatch(text.strip()), now or datetime.now(UTC)
     try:
         if ago:
-            return (now or datetime.now(UTC)) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        return datetime.fromisoformat(text.strip()).astimezone(UTC)
+            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        at = datetime.fromisoformat(text.strip()).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ValueError(
             f"'{text}' is no time; write 2026-01-31T12:00:00Z, or 10m, 2h or 3d for so long ago"
         ) from error
+    if at > now + _AHEAD:
+        raise ValueError(f"'{text}' is in the future")
+    return at

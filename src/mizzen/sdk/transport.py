@@ -56,10 +56,12 @@ class Transport:
         patience: float = PATIENCE,
         on_warning: Warned = warned.as_python,
         control: bool = False,
+        token_from: str = "",
     ) -> None:
-        """`control`: it must be the control API that answers."""
+        """`control`: it must be the control API that answers. `token_from`: where the token was found, if it was."""
         self.url = url.rstrip("/")
         self._is_control = control
+        self._token_from = token_from if token else ""
         self._hint = hint
         self._patience = patience
         self._on_warning = on_warning
@@ -91,10 +93,11 @@ class Transport:
         timeout: float | None = None,  # noqa: ASYNC109 - one try's, given to the HTTP client
         fresh: bool = False,
         headers: Mapping[str, str] | None = None,
+        on_warning: Warned | None = None,
     ) -> httpx2.Response:
         """The answer when it is a success; else the error it carries. `fresh` asks over a connection of its own.
 
-        The body is sent as JSON; bytes are sent as they are.
+        The body is sent as JSON; bytes are sent as they are. `on_warning`: who is told in place of whoever usually is.
         """
         request = self._build(method, path, body, params, timeout, fresh=fresh)
         request.headers.update(headers or {})
@@ -109,7 +112,7 @@ class Transport:
                 await asyncio.sleep(_PAUSE)
                 continue
             for text in warned.texts(response.headers.get_list("warning")):
-                self._on_warning(text)
+                (on_warning or self._on_warning)(text)
             if response.is_success:
                 return response
             raise self._failure(response.status_code, response.content)
@@ -180,7 +183,10 @@ class Transport:
                 f"{self.url} is the inference API of a plane, not its control API",
                 hint="set MIZZEN_URL to the control API, such as http://127.0.0.1:8470; 'mizzen status' tells both",
             )
-        return failure(code, body)
+        error = failure(code, body)
+        if code == 401 and self._token_from:
+            error.hint = f"{self._token_from} is set and not valid here: 'mizzen token create USER' makes a token"
+        return error
 
     def _explain(self, error: Exception) -> errors.MizzenError:
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from mizzen.access.policy import Actor, Verb
-from mizzen.errors import NotFound
+from mizzen.errors import Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.catalog import Kind
 from mizzen.kinds.findings import suggestion
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.meta import Ref, Resource, name_fault
 from mizzen.server import admission, auth, bindings, targets
 from mizzen.server.plane import plane_of
+from mizzen.server.query import Query
 
 
 def kind_of(request: Request) -> Kind:
@@ -22,8 +23,22 @@ def kind_of(request: Request) -> Kind:
 
 
 def ref_of(request: Request) -> Ref:
-    at = request.path_params
-    return Ref(kind_of(request).name, at["name"], at["namespace"])
+    return Ref(kind_of(request).name, request.path_params["name"], namespace_of(request))
+
+
+def namespace_of(request: Request) -> str:
+    """Empty when the path names none. Invalid."""
+    namespace = str(request.path_params.get("namespace", ""))
+    fault = name_fault(namespace, "metadata.namespace") if namespace else None
+    if fault:
+        raise Invalid.of("the path", (fault,))
+    return namespace
+
+
+def tried(request: Request, query: Query) -> bool:
+    """Whether it is asked for as a dry run, which is no change for the audit."""
+    request.state.tried = query.dry_run()
+    return query.dry_run()
 
 
 async def found(request: Request, verb: Verb, subresource: str = "") -> Resource:

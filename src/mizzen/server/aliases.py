@@ -12,16 +12,14 @@ from starlette.routing import Route
 from mizzen.access.policy import Actor
 from mizzen.errors import Conflict, Fault, Invalid, NotFound
 from mizzen.kinds.findings import suggestion
-from mizzen.kinds.meta import ACTOR_ANNOTATION, Ref, Resource
+from mizzen.kinds.meta import ACTOR_ANNOTATION, Resource
 from mizzen.kinds.text.versions import checked_alias
-from mizzen.server import auth, family, guards, targets, views
+from mizzen.server import auth, family, guards, missing, targets, views
 from mizzen.server.bodies import read_object
 from mizzen.server.models import wanted_version
 from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
-from mizzen.stores.store import Guard, Reads, Store
-
-MOST_TOLD = 10
+from mizzen.stores.store import Guard, Store
 
 
 def routes() -> list[Route]:
@@ -48,16 +46,17 @@ async def point(request: Request) -> Response:
             try:
                 await moment.check(guard)
             except Invalid as error:
-                error.hint = await _versions_there(moment, ref)
+                if any(fault.path == "version" for fault in error.faults):
+                    error.hint = await missing.versions(request, moment, ref)
                 raise
             model = await moment.get(ref)
         if family.aliases_of(model).get(alias) == version:
-            return JSONResponse(views.model(model))
+            return _told(request, model, alias)
         try:
             written = await _write(store, model, {**_written(model), alias: version}, actor, guard)
         except Conflict:
             continue  # somebody wrote meanwhile; look again
-        return JSONResponse(views.model(written))
+        return _told(request, written, alias)
 
 
 async def remove(request: Request) -> Response:
@@ -77,16 +76,15 @@ async def remove(request: Request) -> Response:
             written = await _write(store, model, left, actor, None)
         except Conflict:
             continue
-        return JSONResponse(views.model(written))
+        return _told(request, written, alias)
 
 
-async def _versions_there(moment: Reads, model: Ref) -> str:
-    """As a hint: a few of them, since there may be many."""
-    some = await moment.list("ModelVersion", family.of_model(model), limit=MOST_TOLD)
-    if not some.items:
-        return f"it has no versions yet: 'mizzen version add {model.name}' makes one"
-    told = "its versions are " + ", ".join(family.version_of(item) for item in some.items)
-    return told if some.next is None else f"{told} and more: 'mizzen version list {model.name}' lists them all"
+def _told(request: Request, model: Resource, alias: str) -> Response:
+    """The model; to those who may do something with this alias only, the alias."""
+    if auth.may(request, "read", targets.of(model)):
+        return JSONResponse(views.model(model))
+    aliases = {name: version for name, version in family.aliases_of(model).items() if name == alias}
+    return JSONResponse({"name": model.meta.name, "namespace": model.meta.namespace, "aliases": aliases})
 
 
 def _written(model: Resource) -> Mapping[str, object]:

@@ -23,7 +23,18 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.errors import MizzenError, Unavailable
 from mizzen.kinds import catalog
-from mizzen.server import aliases, history, models, openapi, resources, servers, uploads, users, versions
+from mizzen.server import (
+    aliases,
+    history,
+    missing,
+    models,
+    openapi,
+    resources,
+    servers,
+    uploads,
+    users,
+    versions,
+)
 from mizzen.server import audit as audit_routes
 from mizzen.server import secrets as secret_routes
 from mizzen.server.audit import Audited
@@ -150,8 +161,9 @@ class RefuseWhileStopping:
 
 async def answer_and_note(request: Request, error: Exception) -> Response:
     """For the audit, which is to say why a route refused something."""
+    assert isinstance(error, MizzenError)
     request.state.error = error
-    return await answer_mizzen_error(request, error)
+    return await answer_mizzen_error(request, await missing.explained(request, error))
 
 
 async def index(request: Request) -> Response:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any
 
 from starlette.requests import Request
@@ -21,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mizzen.access.policy import ANONYMOUS, Target
 from mizzen.access.refusals import LONGEST, LONGEST_REASON, sort_of
+from mizzen.access.wording import plain
 from mizzen.errors import BadRequest, MizzenError, Unavailable
 from mizzen.kinds.meta import format_time
 from mizzen.server.auth import Decision, require
@@ -32,6 +34,7 @@ from mizzen.stores.records import AuditEntry, AuditLog, AuditQuery
 logger = logging.getLogger(__name__)
 
 REFUSED = (401, 403)
+STORE_REFUSED = 503
 PAGE = 100
 MOST_AT_ONCE = 1000
 
@@ -137,8 +140,11 @@ class Audited:
                 await self.book.record(entry)
         except Exception as error:
             logger.exception("cannot write the audit")
+            # The store itself is not written either when there is no room: then nothing was changed.
+            undone = HTTPStatus.BAD_REQUEST <= code < HTTPStatus.INTERNAL_SERVER_ERROR or code == STORE_REFUSED
+            outcome = "what was asked for was not done" if undone else "a change that was asked for may have been made"
             raise Unavailable(
-                "the audit cannot be written, so nothing is answered; a change that was asked for may have been made",
+                f"the audit cannot be written, so nothing is answered; {outcome}",
                 hint="look for a full disk or missing permissions; the plane's log has the details",
             ) from error
 
@@ -241,10 +247,12 @@ def entries(scope: Scope, code: int, time: datetime) -> list[AuditEntry]:
     refused = [decision for decision in decisions if not decision.verdict.allowed]
     if code in REFUSED and not refused:
         return [_elsewhere(scope, code, time)]
-    changing = [decision for decision in decisions if decision.verb not in ("read", "predict")]
+    changing = [decision for decision in decisions if _verb(scope, decision) not in ("read", "predict")]
+    if state.get("tried"):
+        changing = []
     # Often the first question is about all objects of a kind, and the next about one of them, which says it all.
     named = [decision for decision in changing if decision.target.name] or changing[-1:]
-    said = {(one.verb, one.target, one.verdict.allowed): one for one in (*refused, *named)}
+    said = {(_verb(scope, one), one.target, one.verdict.allowed): one for one in (*refused, *named)}
     return [_entry(scope, code, time, decision) for decision in said.values()]
 
 
@@ -253,14 +261,19 @@ def _entry(scope: Scope, code: int, time: datetime, decision: Decision) -> Audit
     return AuditEntry(
         time=time,
         actor=decision.actor.name,
-        verb=decision.verb,
+        verb=_verb(scope, decision),
         kind=target.kind,
-        namespace=target.namespace[:LONGEST],
-        name=target.name[:LONGEST],
+        namespace=plain(target.namespace, LONGEST),
+        name=plain(target.name, LONGEST),
         allowed=decision.verdict.allowed,
-        reason=decision.verdict.reason[:LONGEST_REASON],
+        reason=plain(decision.verdict.reason, LONGEST_REASON),
         **_request(scope, code),
     )
+
+
+def _verb(scope: Scope, decision: Decision) -> str:
+    """What was done: to read secrets or users needs more than the right to read, and is reading all the same."""
+    return "read" if scope["method"] in ("GET", "HEAD") else decision.verb
 
 
 def _elsewhere(scope: Scope, code: int, time: datetime) -> AuditEntry:
@@ -271,7 +284,7 @@ def _elsewhere(scope: Scope, code: int, time: datetime) -> AuditEntry:
     if state["decisions"]:
         last = state["decisions"][-1]
         entry = _entry(scope, code, time, last)
-        return replace(entry, allowed=False, reason=reason[:LONGEST_REASON])
+        return replace(entry, allowed=False, reason=plain(reason, LONGEST_REASON))
     known = state.get("known")
     return AuditEntry(
         time=time,
@@ -281,7 +294,7 @@ def _elsewhere(scope: Scope, code: int, time: datetime) -> AuditEntry:
         namespace="",
         name="",
         allowed=False,
-        reason=reason[:LONGEST_REASON],
+        reason=plain(reason, LONGEST_REASON),
         **_request(scope, code),
     )
 
@@ -289,7 +302,7 @@ def _elsewhere(scope: Scope, code: int, time: datetime) -> AuditEntry:
 def _request(scope: Scope, code: int) -> dict[str, Any]:
     client = scope.get("client")
     return {
-        "method": scope["method"][:LONGEST], "path": scope["path"][:LONGEST], "code": code,
+        "method": plain(scope["method"], LONGEST), "path": plain(scope["path"], LONGEST), "code": code,
         "source": str(client[0]) if client else "",
     }  # fmt: skip
 

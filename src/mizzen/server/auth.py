@@ -6,7 +6,8 @@ for, and ends a stream as soon as what allowed it no longer holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from starlette.datastructures import Headers
@@ -15,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mizzen.access import policy
 from mizzen.access.policy import ANONYMOUS, Actor, Binding, Reach, Target, Verb, Verdict
-from mizzen.errors import Forbidden, Unauthenticated
+from mizzen.errors import Forbidden, Unauthenticated, Unavailable
 from mizzen.kinds.meta import Resource
 from mizzen.server import targets
 from mizzen.server.bindings import Bindings
@@ -23,6 +24,9 @@ from mizzen.server.identity import Identity, Known
 from mizzen.server.plane import Plane, plane_of
 
 PUBLIC = frozenset({"/", "/healthz", "/readyz"})
+
+LOOK_SECONDS = 1.0
+"""Between two looks whether the reader of a silent stream may still read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,12 @@ def require(request: Request, verb: Verb, target: Target, *, named: Target | Non
     actor, anonymous = actor_of(request), plane_of(request).anonymous
     verdict = policy.allowed(actor, verb, target, request.state.bindings, anonymous=anonymous, named=named)
     return _decided(request, Decision(actor, verb, target, verdict))
+
+
+def may(request: Request, verb: Verb, target: Target) -> bool:
+    """For answers that hold more for some: decides nothing, and is not on record."""
+    actor, anonymous = actor_of(request), plane_of(request).anonymous
+    return policy.allowed(actor, verb, target, request.state.bindings, anonymous=anonymous).allowed
 
 
 def require_some(request: Request, verb: Verb, target: Target) -> Callable[[Resource], bool]:
@@ -100,19 +110,58 @@ class FailClosed:
         decisions: list[Decision] = scope["state"].setdefault("decisions", [])
         standing = _Standing(self.plane, scope["state"]["known"], scope["state"]["bindings"], decisions)
 
-        async def checked(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] < 400:
-                if scope["path"] not in PUBLIC and not any(decision.verdict.allowed for decision in decisions):
-                    raise RuntimeError(f"nobody decided whether {scope['method']} {scope['path']} is allowed")
-            elif message.get("more_body") and not await standing.holds():
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-                raise _StreamEnded
-            await send(message)
+        stream = _Stream(send, standing)
 
+        async def checked(message: Message) -> None:
+            if (
+                message["type"] == "http.response.start"
+                and message["status"] < 400
+                and scope["path"] not in PUBLIC
+                and not any(decision.verdict.allowed for decision in decisions)
+            ):
+                raise RuntimeError(f"nobody decided whether {scope['method']} {scope['path']} is allowed")
+            await stream.send(message)
+
+        await stream.run(self.app(scope, receive, checked))
+
+
+class _Stream:
+    """An answer, which ends when its reader may no longer read it: before its next piece, or while there is none."""
+
+    def __init__(self, send: Send, standing: _Standing) -> None:
+        self._send = send
+        self._standing = standing
+        self._while_allowed = asyncio.timeout(None)
+        self._looking: asyncio.Task[None] | None = None
+        self._ended = False
+
+    async def run(self, app: Awaitable[None]) -> None:
         try:
-            await self.app(scope, receive, checked)
-        except _StreamEnded:
-            return
+            async with self._while_allowed:
+                await app
+        except (_StreamEnded, TimeoutError) as error:
+            if isinstance(error, TimeoutError) and not self._while_allowed.expired():
+                raise
+            if not self._ended:
+                await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            if self._looking is not None:
+                self._looking.cancel()
+
+    async def send(self, message: Message) -> None:
+        begins = message["type"] == "http.response.start"
+        if not begins:
+            self._ended = not message.get("more_body")
+            if not self._ended and not await self._standing.holds():
+                raise _StreamEnded
+        await self._send(message)
+        if begins and "content-length" not in Headers(raw=message["headers"]):
+            self._looking = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        while await self._standing.holds():  # noqa: ASYNC110 - time alone may take the right, as a token ends
+            await asyncio.sleep(LOOK_SECONDS)
+        self._while_allowed.reschedule(asyncio.get_running_loop().time())
 
 
 class _StreamEnded(Exception):
@@ -120,22 +169,32 @@ class _StreamEnded(Exception):
 
 
 class _Standing:
-    """Whether the reader of a stream may go on reading: asked before every piece of it, and costs next to nothing."""
+    """Whether the reader of a stream may go on reading: asked before every piece of it, and while there is none.
+
+    It costs next to nothing.
+    """
 
     def __init__(self, plane: Plane, known: Known, bindings: Sequence[Binding], decisions: Sequence[Decision]) -> None:
         self._plane = plane
         self._known = known
         self._bindings = bindings
         self._decisions = decisions
+        self._lost = False
 
     async def holds(self) -> bool:
-        if not self._known.holds():
-            return False
-        bindings = await self._plane.bindings.fresh()
-        if bindings is self._bindings:
+        """Once it is False, it stays so."""
+        self._lost = self._lost or not self._known.holds() or await self._taken()
+        return not self._lost
+
+    async def _taken(self) -> bool:
+        try:
+            bindings = await self._plane.bindings.fresh()
+        except Unavailable:
             return True
+        if bindings is self._bindings:
+            return self._lost
         self._bindings = bindings
-        return all(self._again(decision) for decision in self._decisions)
+        return not all(self._again(decision) for decision in self._decisions)
 
     def _again(self, decision: Decision) -> bool:
         actor, verb, target, anonymous = decision.actor, decision.verb, decision.target, self._plane.anonymous

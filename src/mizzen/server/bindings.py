@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from dataclasses import replace
 
 from mizzen.access.policy import Binding, Target
-from mizzen.errors import Invalid
+from mizzen.errors import Conflict, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.access import RoleBindingSpec, RoleBindingStatus
 from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Resource
-from mizzen.stores.store import Store
+from mizzen.kinds.meta import ACTOR_ANNOTATION, Ref, Resource
+from mizzen.stores.store import Present, Store
+from mizzen.stores.whole import whole
 
 KIND = "RoleBinding"
 
@@ -36,8 +39,8 @@ class Bindings:
         position = self._store.position(KIND)
         if position == self._position:
             return
-        listing = await self._store.list(KIND)
-        found = tuple(binding for resource in listing.items if (binding := binding_of(resource)) is not None)
+        resources = await whole(self._store, KIND)
+        found = tuple(binding for resource in resources if (binding := binding_of(resource)) is not None)
         if found != self._bindings:
             self._bindings = found
         self._position = position
@@ -59,6 +62,50 @@ def binding_of(resource: Resource) -> Binding | None:
         model=spec.target.model or "",
         alias=spec.target.alias or "",
     )
+
+
+async def naming(store: Store, user: str) -> tuple[Resource, ...]:
+    """The RoleBindings that name this user as a subject, also those that grant nothing as they are."""
+    return tuple(item for item in await whole(store, KIND) if user in _subjects(item) and not item.deleting)
+
+
+async def take_out(store: Store, user: str, by: str) -> tuple[Resource, ...]:
+    """No RoleBinding names this user any more: those that named nobody else are deleted. As they were before."""
+    named = await naming(store, user)
+    for resource in named:
+        with suppress(NotFound):
+            while not await _taken_out(store, resource.ref, user, by):
+                pass
+    return named
+
+
+async def _taken_out(store: Store, ref: Ref, user: str, by: str) -> bool:
+    """False: somebody changed it meanwhile."""
+    found = await store.get(ref)
+    subjects = _subjects(found)
+    if user not in subjects or found.deleting:
+        return True
+
+    def unchanged(now: Present) -> None:
+        if now.get(ref).meta.resource_version != found.meta.resource_version:
+            raise Conflict(f"{ref} changed since it was read")
+
+    left = [subject for subject in subjects if subject != user]
+    try:
+        if not left:
+            await store.delete(ref, by, uid=found.meta.uid, guard=unchanged)
+        else:
+            meta = replace(found.meta, annotations={**found.meta.annotations, ACTOR_ANNOTATION: by})
+            await store.update(replace(found, meta=meta, spec={**found.spec, "subjects": left}), by)
+    except Conflict:
+        return False
+    return True
+
+
+def _subjects(resource: Resource) -> list[object]:
+    """Of any spec, also a broken one."""
+    subjects = resource.spec.get("subjects")
+    return subjects if isinstance(subjects, list) else []
 
 
 def target_of(resource: Resource) -> Target:

@@ -42,9 +42,11 @@ class Deletion:
         policy = _policy(query, body)
         wanted = body.get("preconditions")
         held = wanted if isinstance(wanted, Mapping) else {}
+        tried = query.dry_run() or body.get("dryRun") == ["All"]
+        request.state.tried = tried  # no change for the audit
         return cls(
             query=query,
-            dry_run=query.dry_run() or body.get("dryRun") == ["All"],
+            dry_run=tried,
             cascade=policy == "Foreground",
             uid=str(held.get("uid") or ""),
             resource_version=str(held.get("resourceVersion") or ""),

@@ -13,13 +13,17 @@ from mizzen.stores.store import Present, Revision, Store, Where
 
 _VERSION_FIELD = {"ModelVersion": "version", "TrainingJob": "version", "InferenceModel": "targetVersion"}
 _ENDS = ("Succeeded", "Failed")
+MOST_VERSIONS = 100
+"""Of a family; `/model/<n>/version` lists them all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     model: Resource
     versions: tuple[Resource, ...] = ()
-    """Numbers in order, then names."""
+    """Those that were made last. Numbers in order, then names."""
+    version_count: int = 0
+    """Of all."""
     servers: tuple[Resource, ...] = ()
     jobs: tuple[Resource, ...] = ()
     """All, also those that ended."""
@@ -40,8 +44,9 @@ async def load(store: Store, model: Ref) -> Family:
 
 
 def gather(now: Present, model: Ref) -> Family:
-    """All but `last_change`. NotFound."""
-    return replace(around(now, model), versions=tuple(sorted(now.list("ModelVersion", of_model(model)), key=order)))
+    """All but `last_change`. NotFound. Of versions, however many there are, only the newest are read."""
+    versions = sorted(now.newest("ModelVersion", model, MOST_VERSIONS), key=order)
+    return replace(around(now, model), versions=tuple(versions), version_count=now.count("ModelVersion", model))
 
 
 def around(now: Present, model: Ref) -> Family:

@@ -30,6 +30,7 @@ from mizzen.server.auth import actor_of
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.sources import Download, GitFiles, LocalFiles, Sent, SentArchive, Source
 from mizzen.stores.store import Store
+from mizzen.stores.whole import each
 
 CODE = frozenset({".py", ".pyx", ".pyi", ".ipynb", ".sh", ".toml", ".cfg", ".lock"})
 CODE_NAMES = frozenset({"requirements.txt", "environment.yml", "conda.yaml", "Dockerfile", "Makefile"})
@@ -265,10 +266,7 @@ def _absent(blobs: FileBlobs, digests: Iterable[str]) -> frozenset[str]:
 async def _held_by(store: Store, model: Ref) -> set[str]:
     """All digests that versions of this model name."""
     found: set[str] = set()
-    after: str | None = None
-    while True:
-        page = await store.list("ModelVersion", family.of_model(model), limit=500, after=after)
-        found |= {entry.digest for item in page.items for entry in entries_of(item.spec)}
-        after = page.next
-        if after is None:
-            return found
+    async with store.snapshot() as moment:
+        async for item in each(moment, "ModelVersion", family.of_model(model), limit=500):
+            found |= {entry.digest for entry in entries_of(item.spec)}
+    return found

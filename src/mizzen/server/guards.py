@@ -128,9 +128,9 @@ def free_to_go(model: Ref) -> Guard:
     def guard(now: Present) -> None:
         members = family.around(now, model)
         faults = [*_in_the_way(members), *_second_names(members.second_names)]
-        hint = "--cascade, over HTTP ?cascade=true, ends these first"
+        hint = "a cascade ends these first: --cascade, cascade=True in Python, ?cascade=true over HTTP"
         if members.second_names:
-            hint = "delete the second names first, or point them elsewhere; --cascade leaves them alone"
+            hint = "delete the second names first, or point them elsewhere; a cascade leaves them alone"
         _refuse_in_use(model, faults, hint)
 
     return guard
@@ -154,9 +154,9 @@ def unneeded(version: Resource) -> Guard:
         model = find(now, ref)
         if model is None:
             return
-        if family.current_of(model) == number:
-            raise Conflict(f"{version.ref} is the current version of {ref}", hint="make another version current first")
-        _refuse_in_use(version.ref, [*_needing(now, model, number)], "end or change these first")
+        current = family.current_of(model) == number
+        hint = "make another version current, and end or change the rest" if current else "end or change these first"
+        _refuse_in_use(version.ref, [*_needing(now, model, number)], hint)
 
     return guard
 
@@ -166,9 +166,17 @@ def version_ref(model: Ref, version: str) -> Ref:
 
 
 def _new_model(new: Resource) -> Guard:
-    """A second name must not be added to what is going, nor to a second name."""
+    """A second name must not be added to what is going, nor to a second name. And whoever calls a model means that one:
+    its name must not be one that a server of another model answers to."""
 
     def guard(now: Present) -> None:
+        server = find(now, Ref("InferenceModel", new.meta.name, new.meta.namespace))
+        if server is not None and catalog.model_of(server) != new.meta.name:
+            of = catalog.model_of(server)
+            raise AlreadyExists(
+                f"the name '{new.meta.name}' is taken: {server.ref} of model '{of}' answers to it",
+                hint="take another name, or delete that server first",
+            )
         text = family.is_second_name(new)
         if text is None:
             return
@@ -210,6 +218,8 @@ def _in_the_way(members: family.Family) -> Iterable[Fault]:
 
 def _needing(now: Present, model: Resource, number: str) -> Iterable[Fault]:
     """What a version cannot go before."""
+    if family.current_of(model) == number:
+        yield Fault(str(model.ref), f"version {number} is its current one")
     here = family.of_model(model.ref)
     for server in now.list("InferenceModel", here):
         if family.serves(server, number):

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from mizzen.errors import NotFound
 from mizzen.kinds.meta import Ref, format_time
-from mizzen.server import auth, targets, views
+from mizzen.server import answers, auth, targets, views
 from mizzen.server.family import normal
 from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
@@ -46,8 +46,7 @@ async def history(request: Request) -> Response:
     revisions, following = await store.family_history(ref, limit=limit, after=after)
     if not revisions and after is None:
         raise refusals.missing(ref)
-    items, token = [_entry(one) for one in revisions], plane.pages.seal(following)
-    return JSONResponse({"items": items, "metadata": {"continue": token}})
+    return await answers.listed(revisions, _entry, {"continue": plane.pages.seal(following)})
 
 
 @dataclass(slots=True)
@@ -82,13 +81,15 @@ class Past:
 
 
 async def _looked_like(store: Store, ref: Ref, at: datetime) -> dict[str, Any]:
-    past = Past()
+    past, first = Past(), None
     async for revision in _revisions(store, ref):
+        first = first or revision
         if revision.time > at:
             break
         past.take(revision)
     if past.spec is None or past.last is None:
-        raise NotFound(f"{ref} did not exist at {format_time(at)}", hint="its history tells when it did")
+        hint = f"its history begins at {format_time(first.time)}" if first else "it has no history"
+        raise NotFound(f"{ref} did not exist at {format_time(at)}", hint=hint)
     return {
         "name": ref.name,
         "namespace": ref.namespace,

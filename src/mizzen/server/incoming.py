@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
 
 from python_multipart.exceptions import FormParserError
@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from mizzen.blobs.content import CHUNK
 from mizzen.blobs.spool import Spool
 from mizzen.errors import BadRequest, Fault, Invalid, TooLarge
+from mizzen.kinds.findings import unknown
 
 ARCHIVE_TYPES = frozenset({
     "application/gzip", "application/x-gzip", "application/x-tar", "application/x-gtar", "application/zip",
@@ -42,13 +43,15 @@ class Form:
     texts: dict[str, str] = field(default_factory=dict)
 
 
-async def receive(request: Request, spool: Spool, most: int) -> Form:
-    """Fill the spool with the file. BadRequest, Invalid, TooLarge, Unavailable."""
+async def receive(request: Request, spool: Spool, most: int, known: Collection[str]) -> Form:
+    """Fill the spool with the file. `known`: the other fields that a form may have. BadRequest, Invalid, TooLarge,
+    Unavailable.
+    """
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:18]) > most + MOST_FIELDS * MOST_TEXT:
         raise TooLarge(f"the body has {declared} bytes; the limit is {most:,}", hint="see the setting max_upload_bytes")
     if media_type(request) == FORM:
-        return await _receive_form(request, spool)
+        return await _receive_form(request, spool, known)
     async for chunk in chunks(request):
         await asyncio.to_thread(spool.write, chunk)
     return Form()
@@ -71,9 +74,9 @@ async def chunks(request: Request) -> AsyncIterator[bytes]:
         yield bytes(gathered)
 
 
-async def _receive_form(request: Request, spool: Spool) -> Form:
+async def _receive_form(request: Request, spool: Spool, known: Collection[str]) -> Form:
     _, parameters = parse_options_header(request.headers.get("content-type", ""))
-    reader = _FormReader(parameters.get(b"boundary", b""))
+    reader = _FormReader(parameters.get(b"boundary", b""), known)
     async for chunk in chunks(request):
         data = reader.feed(chunk)
         if data:
@@ -84,9 +87,10 @@ async def _receive_form(request: Request, spool: Spool) -> Form:
 class _FormReader:
     """Takes a form apart as it comes: the file goes through, everything else is short and kept."""
 
-    def __init__(self, boundary: bytes) -> None:
+    def __init__(self, boundary: bytes, known: Collection[str]) -> None:
         if not boundary:
             raise BadRequest("the form has no boundary", hint="send 'Content-Type: multipart/form-data; boundary=…'")
+        self._known = known
         self._form = Form()
         self._found = False
         self._ended = False
@@ -122,8 +126,11 @@ class _FormReader:
     def finished(self) -> Form:
         if not self._ended:
             raise BadRequest("the form ends in the middle")
+        faults = unknown(self._form.texts, (FIELD, *self._known))
         if not self._found:
-            raise Invalid.of("the version", (Fault(FIELD, "required: the file or archive of the version"),))
+            faults += (Fault(FIELD, "required: the file or archive of the version"),)
+        if faults:
+            raise Invalid.of("the version", faults)
         return self._form
 
     def _begin(self) -> None:
@@ -145,6 +152,9 @@ class _FormReader:
             self._form.file_name = parameters.get(b"filename", b"").decode(errors="surrogateescape")
         elif not self._name:
             raise BadRequest("a part of the form has no name")
+        elif b"filename" in parameters and self._name not in self._known:
+            wrong = f"unknown field '{self._name[:100]}'; send the file as '{FIELD}'"
+            raise Invalid.of("the version", (Fault("", wrong),))
         elif self._name in self._form.texts or len(self._form.texts) >= MOST_FIELDS:
             raise BadRequest(f"the field '{self._name[:100]}' comes twice, or there are too many")
 

@@ -11,13 +11,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.access.policy import Actor
-from mizzen.errors import Conflict, Fault, Invalid
+from mizzen.errors import Conflict, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.findings import unknown
 from mizzen.kinds.meta import Ref, Resource, format_time
-from mizzen.kinds.model import Current
+from mizzen.kinds.model import Current, ModelStatus
 from mizzen.kinds.text.versions import normal_version
-from mizzen.server import admission, audit, auth, family, guards, removal, targets, views, warnings
+from mizzen.server import admission, answers, audit, auth, family, guards, removal, targets, views, warnings
 from mizzen.server.bodies import read_object
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
@@ -34,6 +34,7 @@ def routes() -> list[Route]:
         Route("/model", list_all, methods=["GET"]),
         Route("/model/{model}", describe, methods=["GET"]),
         Route("/model/{model}", delete, methods=["DELETE"]),
+        Route("/model/{model}/current", current, methods=["GET"]),
         Route("/model/{model}/current", promote, methods=["POST"]),
         Route("/model/{model}/rollback", roll_back, methods=["POST"]),
     ]
@@ -80,8 +81,7 @@ async def list_all(request: Request) -> Response:
         limit=query.limit(MOST_AT_ONCE),
         token=query.text("continue"),
     )
-    items = [views.model(item) for item in listing.items]
-    return JSONResponse({"items": items, "metadata": {"continue": listing.next or ""}})
+    return await answers.listed(listing.items, views.model, {"continue": listing.next or ""})
 
 
 async def describe(request: Request) -> Response:
@@ -106,6 +106,19 @@ async def delete(request: Request) -> Response:
     return JSONResponse(
         {"name": ref.name, "deleted": True} if left is None else views.model(left), 202 if left else 200
     )
+
+
+async def current(request: Request) -> Response:
+    """Which version answers to the model's name, since when, and who decided so."""
+    ref = views.model_at(request, Query(request, "namespace"))
+    auth.require(request, "read", targets.model(ref))
+    model = await plane_of(request).store.get(ref)
+    now = ModelStatus.of(model).current
+    if now is None:
+        first = family.is_second_name(model)
+        hint = f"it is a second name of '{first}': ask for that" if first else f"serve one: mizzen serve {ref.name} 1"
+        raise NotFound(f"no version of {ref} is current yet", hint=hint)
+    return JSONResponse({"name": ref.name, "namespace": ref.namespace, **now.wire()})
 
 
 async def promote(request: Request) -> Response:

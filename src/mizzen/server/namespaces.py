@@ -127,6 +127,9 @@ class NamespacedStore:
     ) -> Listing:
         return await self._store.list(kind, where, limit=limit, after=after)
 
+    async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
+        return await self._store.among(refs)
+
     def snapshot(self) -> AbstractAsyncContextManager[Reads]:
         return self._store.snapshot()
 
@@ -141,8 +144,8 @@ class NamespacedStore:
     async def delete(self, ref: Ref, by: str, *, uid: str | None = None, guard: Guard | None = None) -> Resource | None:
         return await self._store.delete(ref, by, uid=uid, guard=guard)
 
-    def watch(self, kind: str | None, since: str) -> AsyncIterator[Event]:
-        return self._store.watch(kind, since)
+    def watch(self, kind: str | None, since: str, *, quiet: float | None = None) -> AsyncIterator[Event]:
+        return self._store.watch(kind, since, quiet=quiet)
 
     async def history(self, ref: Ref) -> tuple[Revision, ...]:
         return await self._store.history(ref)

@@ -16,7 +16,8 @@ from mizzen.kinds.text.selectors import Selector
 
 MOST_ON_A_PAGE = 5000
 
-_EQUALITY = re.compile(r"\s*([^\s=!,()]+)\s*==?\s*([^\s=!,()]*)\s*")
+# Possessive (`*+`): what does not fit is refused at once, and not after trying every way to fit it.
+_EQUALITY = re.compile(r"\s*+([^\s=!,()]++)\s*+==?\s*+([^\s=!,()]*+)\s*+")
 
 
 class Query:
@@ -60,9 +61,9 @@ class Query:
             return None
         try:
             time = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
-        except ValueError as error:
+            return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+        except (ValueError, OverflowError) as error:  # it may be out of the calendar in UTC only
             raise BadRequest(f"{name}={text[:40]!r} is no time", hint="write it like 2026-01-31T12:00:00Z") from error
-        return time if time.tzinfo else time.replace(tzinfo=UTC)
 
     def selector(self) -> Selector:
         """`labelSelector`, in all the forms of Kubernetes."""
@@ -70,8 +71,11 @@ class Query:
 
     def fields(self) -> Mapping[str, str]:
         """`fieldSelector`: equalities joined by commas, all of which must hold."""
+        text = self.text("fieldSelector")
+        if len(text) > selectors.LONGEST:
+            raise BadRequest(f"fieldSelector: at most {selectors.LONGEST:,} characters, not {len(text):,}")
         wanted: dict[str, str] = {}
-        for term in filter(str.strip, self.text("fieldSelector").split(",")):
+        for term in filter(str.strip, text.split(",")):
             match = _EQUALITY.fullmatch(term)
             if match is None or wanted.get(match[1], match[2]) != match[2]:
                 raise BadRequest(f"fieldSelector: cannot read '{term}'", hint="write field=value, several with commas")

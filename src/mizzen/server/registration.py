@@ -14,7 +14,6 @@ from typing import Any
 
 from starlette.requests import Request
 
-from mizzen.access import policy
 from mizzen.access.policy import Actor
 from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, NotFound, Unavailable
 from mizzen.kinds import catalog
@@ -65,10 +64,7 @@ async def register(
 
 def may_trust(request: Request, model: Ref) -> bool:
     """May what this caller brings run when it is loaded? Only whoever administers the model decides that."""
-    target = targets.model(model)
-    return policy.allowed(
-        auth.actor_of(request), "admin", target, request.state.bindings, anonymous=plane_of(request).anonymous
-    ).allowed
+    return auth.may(request, "admin", targets.model(model))
 
 
 def admitted(draft: Draft, namespace: str, actor: Actor, *, trusted: bool) -> Resource:

@@ -25,6 +25,7 @@ from mizzen.server import family, guards
 from mizzen.server.family import Family
 from mizzen.server.streams import closing
 from mizzen.stores.store import Event, Guard, Store, Where
+from mizzen.stores.whole import each
 
 log = logging.getLogger(__name__)
 
@@ -127,9 +128,13 @@ class _Marked:
         """Who deleted it: its parts go by that hand. History knows, and need not be read at each step."""
         uid = model.meta.uid
         if uid not in self.deleters:
-            history = reversed(await self.store.history(model.ref))
-            by = (entry.actor for entry in history if (entry.uid, entry.action) == (uid, "deleted"))
-            self.deleters[uid] = next(by, "")
+            named = {"spec.kind": model.kind, "spec.name": model.meta.name}
+            where, by = Where(namespace=model.meta.namespace, fields=named), ""
+            async with self.store.snapshot() as moment:
+                async for one in each(moment, "Revision", where):
+                    if (one.spec["uid"], one.spec["action"]) == (uid, "deleted"):
+                        by = one.spec["actor"]
+            self.deleters[uid] = by
         return self.deleters[uid]
 
     async def look(self) -> None:

@@ -6,22 +6,21 @@ Here: its routes, and reading, watching and deleting. `writing` has the rest; `d
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from mizzen.errors import NotFound
-from mizzen.kinds.catalog import Kind
 from mizzen.kinds.meta import API_VERSION, Resource
 from mizzen.server import addressed, admission, auth, guards, removal, targets, watching, writing
 from mizzen.server.deletion import Deletion
 from mizzen.server.door import scale, shown, status
+from mizzen.server.door.shown import Shown
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
 from mizzen.server.streams import closing, until_stopped
-from mizzen.stores.store import Guard, Listing, Where
+from mizzen.stores.store import Guard, Where
 
 ROOT = f"/apis/{API_VERSION}"
 DAY = 24 * 60 * 60
@@ -54,7 +53,7 @@ def routes() -> list[Route]:
 
 
 async def list_or_watch(request: Request) -> Response:
-    kind, namespace = addressed.kind_of(request), request.path_params.get("namespace", "")
+    kind, namespace = addressed.kind_of(request), addressed.namespace_of(request)
     visible = auth.require_some(request, "read", targets.all_of(kind.name, namespace))
     query = Query(request, *LISTING)
     plane, form = plane_of(request), shown.of(request, kind, query)
@@ -63,10 +62,9 @@ async def list_or_watch(request: Request) -> Response:
         limit = query.limit(MOST_AT_ONCE)
         token = query.text("continue")
         listing = await plane.pages.listing(plane.store, kind.name, where, visible, limit=limit, token=token)
-        return JSONResponse(form.listed(_list_body(kind, listing)))
+        return await form.answered(listing, kind, Resource.wire)
     seconds = query.number("timeoutSeconds", low=1, high=DAY)
-    since = query.number("resourceVersion", high=10**18)
-    begin = str(since) if since else ""
+    begin = watching.beginning(query)
     lines = watching.lines(plane.store, kind.name, where, begin, visible, shown=form.watched())
     return StreamingResponse(until_stopped(lines, plane.stopping, seconds), media_type="application/json")
 
@@ -91,7 +89,7 @@ async def delete(request: Request) -> Response:
 
 async def delete_all(request: Request) -> Response:
     """Everything that is selected, as far as the caller may. What is refused ends it; those before are gone."""
-    kind, namespace = addressed.kind_of(request), request.path_params["namespace"]
+    kind, namespace = addressed.kind_of(request), addressed.namespace_of(request)
     visible = auth.require_some(request, "write", targets.all_of(kind.name, namespace))
     admission.refuse_internal(kind)
     wish = await Deletion.of(request, *SELECTING, "limit", "continue", "resourceVersion", "resourceVersionMatch")
@@ -101,7 +99,7 @@ async def delete_all(request: Request) -> Response:
     listing = await plane.pages.listing(plane.store, kind.name, where, visible, limit=limit, token=token)
     for resource in listing.items:
         await _deleted(request, resource, wish)
-    return JSONResponse(_list_body(kind, listing))
+    return await Shown(None, plane.now).answered(listing, kind, Resource.wire)
 
 
 async def log(request: Request) -> Response:
@@ -143,9 +141,3 @@ async def _chunks(plane: Plane, server: Resource, *, tail: int | None, follow: b
         async with closing(plane.logs(workload, tail=tail, follow=follow and last)) as chunks:
             async for chunk in chunks:
                 yield chunk
-
-
-def _list_body(kind: Kind, listing: Listing) -> dict[str, Any]:
-    metadata = {"resourceVersion": listing.resource_version, "continue": listing.next or ""}
-    items = [item.wire() for item in listing.items]
-    return {"kind": f"{kind.name}List", "apiVersion": API_VERSION, "metadata": metadata, "items": items}

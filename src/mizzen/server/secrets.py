@@ -16,19 +16,24 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.errors import BadRequest, Fault, Forbidden, Invalid, NotFound, UnsupportedMediaType
-from mizzen.kinds.findings import unknown
-from mizzen.kinds.meta import format_time, name_fault
-from mizzen.server import namespaces, targets
+from mizzen.kinds import surroundings
+from mizzen.kinds.findings import Warn, unknown
+from mizzen.kinds.meta import Ref, format_time, name_fault
+from mizzen.server import namespaces, targets, warnings
 from mizzen.server.auth import require
 from mizzen.server.bodies import JSON_TYPES, read_object
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
 from mizzen.stores.records import SealedSecret
+from mizzen.stores.store import Store, Where
+from mizzen.stores.whole import each
 
 MOST_KEYS = 64
 LONGEST_VALUE = 64 << 10
 LARGEST_BODY = 8 << 20
 NOT_KEPT = {"Cache-Control": "no-store"}
+NAMING = ("InferenceModel", "TrainingJob")
+"""Kinds whose specs name secrets."""
 
 _KEY = re.compile(r"[-._A-Za-z0-9]{1,253}")
 
@@ -70,8 +75,23 @@ async def describe(request: Request) -> Response:
 async def delete(request: Request) -> Response:
     namespace, name = Query(request, "namespace").namespace(), request.path_params["secret"]
     require(request, "write", targets.secret(namespace, name))
-    await plane_of(request).vault.delete(namespace, name)
-    return JSONResponse({"name": name, "namespace": namespace, "deleted": True})
+    plane = plane_of(request)
+    await plane.vault.delete(namespace, name)
+    answer = JSONResponse({"name": name, "namespace": namespace, "deleted": True})
+    users = await _naming(plane.store, namespace, name)
+    return warnings.attach(answer, [Warn("", f"{ref} still names secret '{name}'") for ref in users])
+
+
+async def _naming(store: Store, namespace: str, secret: str) -> list[Ref]:
+    """The objects whose variables take their values from it, as far as they can be read."""
+    found = []
+    async with store.snapshot() as moment:
+        for kind in NAMING:
+            async for resource in each(moment, kind, Where(namespace=namespace)):
+                with suppress(Invalid):
+                    if not resource.deleting and secret in surroundings.named(resource).secrets:
+                        found.append(resource.ref)
+    return found
 
 
 async def _set(request: Request, *, whole: bool) -> Response:

@@ -22,6 +22,7 @@ from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
 from mizzen.server.streams import while_wanted
 from mizzen.stores.store import Store
+from mizzen.stores.whole import each
 
 KIND = catalog.BY_NAME["InferenceModel"]
 LONGEST = 63
@@ -59,8 +60,8 @@ async def list_all(request: Request) -> Response:
     plane = plane_of(request)
     async with plane.store.snapshot() as moment:
         version = family.version_of(await moment.get(views.version_at(request, ref)))
-        servers = (await moment.list("InferenceModel", family.of_model(ref))).items
-    items = [views.server(item, plane.inference_url) for item in servers if family.serves(item, version)]
+        servers = each(moment, "InferenceModel", family.of_model(ref))
+        items = [views.server(item, plane.inference_url) async for item in servers if family.serves(item, version)]
     return JSONResponse({"items": items, "metadata": {"continue": ""}})
 
 

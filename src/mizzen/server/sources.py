@@ -111,7 +111,7 @@ def decode(body: Mapping[str, Any], beside: Mapping[str, str]) -> tuple[Source, 
 
 def from_texts(texts: Mapping[str, str]) -> Said:
     """What stands beside an archive, where everything is text: labels as `a=b,c=d`, requirements one per line."""
-    faults = [*unknown(texts, OPTIONS)]
+    faults: list[Fault] = []
     options: dict[str, Any] = {name: texts[name] for name in TEXTS if texts.get(name)}
     for name in ("labels", "annotations"):
         if texts.get(name):

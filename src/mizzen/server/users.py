@@ -16,10 +16,10 @@ from starlette.routing import Route
 from mizzen.access import credentials
 from mizzen.access.policy import ANONYMOUS, VERBS, Binding, speaks_of
 from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
-from mizzen.kinds.findings import unknown
+from mizzen.kinds.findings import Warn, unknown
 from mizzen.kinds.meta import format_time
 from mizzen.kinds.text import durations
-from mizzen.server import targets, tokens
+from mizzen.server import bindings, targets, tokens, warnings
 from mizzen.server.auth import actor_of, require
 from mizzen.server.bodies import read_object
 from mizzen.server.plane import Plane, plane_of
@@ -50,7 +50,10 @@ async def whoami(request: Request) -> Response:
     require(request, "read", targets.PLANE if actor == ANONYMOUS else targets.user(actor.name))
     Query(request)
     given = [_binding(binding) for binding in request.state.bindings if speaks_of(binding, actor)]
-    body = {"name": actor.name, "groups": sorted(actor.groups), "admin": actor.admin, "bindings": given}
+    body = {
+        "name": actor.name, "groups": sorted(actor.groups), "admin": actor.admin, "bindings": given,
+        "open": plane_of(request).anonymous,
+    }  # fmt: skip
     return JSONResponse(body, headers=NOT_KEPT)
 
 
@@ -69,7 +72,8 @@ async def create(request: Request) -> Response:
     except AlreadyExists:
         hint = f"'mizzen token create {name}' gives them a token, 'mizzen permit {name} …' more rights"
         raise AlreadyExists(f"user '{name}' already exists", hint=hint) from None
-    return JSONResponse(_user(principal), 201, headers={"Location": f"/user/{principal.name}"})
+    answer = JSONResponse(_user(principal), 201, headers={"Location": f"/user/{principal.name}"})
+    return warnings.attach(answer, [_awaited(binding, principal.name) for binding in _naming(request, principal.name)])
 
 
 async def list_all(request: Request) -> Response:
@@ -84,20 +88,23 @@ async def describe(request: Request) -> Response:
     require(request, "read", targets.user(name))
     Query(request)
     principal = await _principal(plane_of(request), name)
-    given = [_binding(binding) for binding in request.state.bindings if name in binding.subjects]
+    given = [_binding(binding) for binding in _naming(request, name)]
     return JSONResponse(_user(principal) | {"bindings": given})
 
 
 async def delete(request: Request) -> Response:
-    """Revokes all their tokens. RoleBindings that name them stay, and are listed: a new user of that name gets them."""
+    """Revokes all their tokens, and takes them out of the RoleBindings that name them, which are listed as they were:
+    a new user of that name must not get their rights."""
     name = _name(request)
-    require(request, "admin", targets.user(name))
+    actor = require(request, "admin", targets.user(name))
     Query(request)
     plane = plane_of(request)
     await _principal(plane, name)
+    # The rights first: who is cut off here can ask for the same again.
+    named = await bindings.take_out(plane.store, name, actor.name)
     await plane.identities.remove_principal(name, plane.now())
-    left = [_binding(binding) for binding in request.state.bindings if name in binding.subjects]
-    return JSONResponse({"name": name, "deleted": True, "bindings": left})
+    granted = [_binding(binding) for resource in named if (binding := bindings.binding_of(resource)) is not None]
+    return JSONResponse({"name": name, "deleted": True, "bindings": granted})
 
 
 async def create_token(request: Request) -> Response:
@@ -141,6 +148,16 @@ async def _principal(plane: Plane, name: str) -> Principal:
         if principal.name == name:
             return principal
     raise NotFound(f"no user '{name}'", hint=f"'mizzen user list' lists them, 'mizzen user add {name}' makes one")
+
+
+def _naming(request: Request, user: str) -> list[Binding]:
+    return [binding for binding in request.state.bindings if user in binding.subjects]
+
+
+def _awaited(binding: Binding, user: str) -> Warn:
+    verbs = " and ".join(verb for verb in VERBS if verb in binding.verbs)
+    what = f"{binding.model}@{binding.alias}" if binding.alias else binding.model or f"namespace/{binding.namespace}"
+    return Warn("", f"RoleBinding {binding.namespace}/{binding.name} named '{user}' already: they may {verbs} {what}")
 
 
 def _name(request: Request) -> str:

@@ -20,11 +20,12 @@ from mizzen.blobs.wanted import in_thread
 from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.findings import Context, Warn
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.kinds.model import version_object_name
 from mizzen.kinds.text.versions import given_version
 from mizzen.server import (
     admission,
+    answers,
     family,
     gathering,
     guards,
@@ -34,6 +35,7 @@ from mizzen.server import (
     sources,
     streams,
     targets,
+    trust,
     views,
     warnings,
 )
@@ -45,6 +47,7 @@ from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
 from mizzen.server.sources import Said
 from mizzen.stores.store import Reads
+from mizzen.stores.whole import each
 
 AUTO = "auto"
 MOST_AT_ONCE = 500
@@ -63,7 +66,7 @@ def routes() -> list[Route]:
         Route("/model/{model}/version/{version}", add, methods=["POST"]),
         Route("/model/{model}/version/{version}", describe, methods=["GET"]),
         Route("/model/{model}/version/{version}", delete, methods=["DELETE"]),
-        Route("/model/{model}/version/{version}/trust", trust, methods=["POST"]),
+        Route("/model/{model}/version/{version}/trust", vouch, methods=["POST"]),
     ]
 
 
@@ -79,6 +82,8 @@ async def add(request: Request) -> Response:
     family.refuse_second_name(model, "it has no versions of its own")
     beside = {name: query.text(name) for name in BESIDE if query.text(name)}
     said, gathered = await _gathered(request, plane, ref, beside)
+    told = {**said.options, "modelName": ref.name}
+    trust.require(request, Resource(registration.KIND.name, Meta("", ref.namespace), told))
     await _refuse_strange_job(plane, ref, said)
     paths = [entry.path for entry in gathered.entries]
     framework, entrypoint = sources.recognised(said, paths, model.spec.get("framework"), plane.default_framework)
@@ -102,8 +107,8 @@ async def list_all(request: Request) -> Response:
     limit, after = query.limit(MOST_AT_ONCE), plane.pages.opened(query.text("continue"))
     where = replace(family.of_model(ref), labels=query.selector())
     listing = await plane.store.list("ModelVersion", where, limit=limit, after=after)
-    items = [_shown(item, model) for item in sorted(listing.items, key=family.order)]
-    return JSONResponse({"items": items, "metadata": {"continue": plane.pages.seal(listing.next)}})
+    found = sorted(listing.items, key=family.order)
+    return await answers.listed(found, lambda item: _shown(item, model), {"continue": plane.pages.seal(listing.next)})
 
 
 async def describe(request: Request) -> Response:
@@ -128,7 +133,7 @@ async def delete(request: Request) -> Response:
     return JSONResponse(_shown(left, await store.get(ref)), 202)
 
 
-async def trust(request: Request) -> Response:
+async def vouch(request: Request) -> Response:
     """Vouch for a version that somebody else brought: its code and pickles run from now on, when it is loaded."""
     ref = views.model_at(request, Query(request, "namespace"))
     actor = require(request, "admin", targets.model(ref))
@@ -191,7 +196,7 @@ async def _gathered(request: Request, plane: Plane, model: Ref, beside: Mapping[
         work = gathering.gather(request, model, source, said.entrypoint)
         return said, await streams.while_wanted(request, work)
     with plane.blobs.spool(plane.limits.upload_bytes) as spool:
-        form = await incoming.receive(request, spool, plane.limits.upload_bytes)
+        form = await incoming.receive(request, spool, plane.limits.upload_bytes, sources.OPTIONS)
         said = sources.from_texts({**beside, **form.texts})
         unpacking = in_thread(gathering.unpacked, plane, spool, form.file_name, said.entrypoint)
         return said, Gathered(await streams.while_wanted(request, unpacking))
@@ -225,7 +230,8 @@ async def _add_as(plane: Plane, new: _New, version: str) -> tuple[Resource, int]
     if differs:
         raise AlreadyExists(
             f"{resource.ref} already exists, with another {' and another '.join(differs)}",
-            hint=f"versions never change; POST /model/{new.model.name}/version/auto makes the next one",
+            hint="versions never change; leave the version out to make the next one "
+            f"(over HTTP: POST /model/{new.model.name}/version/auto)",
             faults=tuple(Fault(name, "is another in the version that is there") for name in differs),
         )
     return await registration.trust(plane, there.ref, new.actor) if vouches else there, 200
@@ -282,15 +288,11 @@ async def _latest(
     moment: Reads, model: Ref, version: Resource, rank: Callable[[Resource], tuple[Any, ...]]
 ) -> Resource | None:
     """The one before this version, among all of the model. It reads them all, one page at a time."""
-    found: tuple[Resource, ...] = ()
-    after: str | None = None
-    while True:
-        page = await moment.list("ModelVersion", family.of_model(model), limit=MOST_AT_ONCE, after=after)
-        earlier = [item for item in (*found, *page.items) if rank(item) < rank(version)]
-        found = (max(earlier, key=rank),) if earlier else ()
-        after = page.next
-        if after is None:
-            return found[0] if found else None
+    found: Resource | None = None
+    async for item in each(moment, "ModelVersion", family.of_model(model), limit=MOST_AT_ONCE):
+        if rank(item) < rank(version) and (found is None or rank(found) < rank(item)):
+            found = item
+    return found
 
 
 def _made(version: Resource) -> tuple[Any, ...]:

@@ -16,9 +16,6 @@ from mizzen.server import family
 from mizzen.server.family import Family, ready, version_of
 from mizzen.server.query import Query
 
-MOST_VERSIONS = 100
-"""In the description of a model; `/model/<n>/version` lists them all."""
-
 
 def model_at(request: Request, query: Query) -> Ref:
     return Ref("Model", request.path_params["model"], query.namespace())
@@ -74,11 +71,9 @@ def model(resource: Resource) -> dict[str, Any]:
 def described(members: Family, inference_url: str) -> dict[str, Any]:
     """With at most the newest versions, and how many there are."""
     changed = members.last_change
-    newest = sorted(members.versions, key=lambda item: _time(item.meta.created), reverse=True)[:MOST_VERSIONS]
-    shown = {item.ref for item in newest}
     return model(members.model) | {
-        "versions": [version(item, members.model) for item in members.versions if item.ref in shown],
-        "versionCount": len(members.versions),
+        "versions": [version(item, members.model) for item in members.versions],
+        "versionCount": members.version_count,
         "servers": [server(item, inference_url) for item in members.servers],
         "jobs": [job(item) for item in members.jobs if not family.ended(item)],
         "monitor": next((monitor(item) for item in members.monitors), None),

@@ -40,6 +40,7 @@ from mizzen.server.bodies import RESOURCE_LIMIT, beside, read_object, read_patch
 from mizzen.server.door import shown
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
+from mizzen.server.streams import while_wanted
 from mizzen.stores.store import Guard
 
 QUERY = ("dryRun", "assume", "fieldManager", "fieldValidation", "includeObject", "pretty", "timeout")
@@ -62,7 +63,7 @@ Wanted = Callable[[Resource], Wish]
 
 
 async def create(request: Request) -> Response:
-    kind, namespace = addressed.kind_of(request), request.path_params["namespace"]
+    kind, namespace = addressed.kind_of(request), addressed.namespace_of(request)
     auth.require_some(request, "write", targets.all_of(kind.name, namespace))  # before anything they sent is read
     admission.refuse_internal(kind)
     query = Query(request, *QUERY)
@@ -91,7 +92,8 @@ async def patch(request: Request) -> Response:
 
 async def made(request: Request, kind: Kind, wish: Wish, query: Query) -> Response:
     """A new object. AlreadyExists."""
-    namespace = request.path_params["namespace"]
+    namespace = addressed.namespace_of(request)
+    addressed.tried(request, query)
     sent = _as_sent(kind, wish.document, namespace)
     request.state.called = sent.meta.name
     actor = addressed.require_write(request, sent)
@@ -102,7 +104,7 @@ async def made(request: Request, kind: Kind, wish: Wish, query: Query) -> Respon
     new = admission.created(kind, draft, namespace, actor)
     trust.require(request, new)
     new = ownership.after_update(None, new, by, plane.now()) if wish.owners is None else _owned(new, wish.owners)
-    odd = await _examined(plane, new, query)
+    odd = await while_wanted(request, _examined(plane, new, query))
     stored = await _created(request, plane, draft, new, query)
     location = {"Location": f"{_collection(request)}/{stored.meta.name}"}
     return warnings.attach(JSONResponse(form.single(stored.wire()), 201, headers=location), (*draft.warnings, *odd))
@@ -113,6 +115,7 @@ async def changed(
 ) -> Response:
     """The object of the path, changed. Conflict, also when what is wanted names a state that is not the present one."""
     plane, kind = plane_of(request), addressed.kind_of(request)
+    dry_run = addressed.tried(request, query)
     form, by = shown.of(request, kind, query), ownership.name_of(request, query.text("fieldManager"))
     while True:
         old = await plane.store.get(addressed.ref_of(request))
@@ -126,9 +129,9 @@ async def changed(
         addressed.require_write(request, new)
         trust.require(request, new, old)
         new = ownership.after_update(old, new, by, plane.now()) if wish.owners is None else _owned(new, wish.owners)
-        odd = await _examined(plane, new, query)
+        odd = await while_wanted(request, _examined(plane, new, query))
         guard = changes.guard(old, new)
-        if query.dry_run():
+        if dry_run:
             await check(plane, guard)
             stored = _as_it_would_be(old, new)
         else:

@@ -12,17 +12,22 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from itertools import islice
 
 from mizzen.errors import BadRequest
 from mizzen.kinds import catalog
+from mizzen.kinds.meta import Meta, Resource
 from mizzen.stores import reads, revisions
+from mizzen.stores.pages import Unread, filled
 from mizzen.stores.readers import Readers
 from mizzen.stores.reads import Page
 from mizzen.stores.store import Event
 
 PAGE = 256
 TAIL = 256
+TAIL_BYTES = 4 << 20
+"""Of the events in the tail, which are held for as long as no others come."""
 
 
 class Feed:
@@ -35,7 +40,8 @@ class Feed:
         self._newest = newest
         self._oldest_known = horizon
         """Of a kind that is not in `newest`, the last change may be as late as this."""
-        self._tail: deque[Event] = deque(maxlen=TAIL)
+        self._tail: deque[Event] = deque()
+        self._tail_bytes = 0
         self._newest_told = head
         """Up to here, those who watch all kinds may have something to read."""
         self._unseen = 0
@@ -50,9 +56,11 @@ class Feed:
         first = _version(events[0])
         foreign = first != before + 1
         if foreign:
-            self._tail.clear()
+            self._cut(0)
             self._unseen = first - 1
         self._tail.extend(events)
+        self._tail_bytes += sum(event.size for event in events)
+        self._cut(TAIL)
         self._horizon = horizon
         self._head = _version(events[-1])
         changed = {event.resource.kind: _version(event) for event in events}
@@ -69,19 +77,27 @@ class Feed:
         }
         self._wake(told, before)
 
-    async def watch(self, kind: str | None, since: str) -> AsyncGenerator[Event, None]:
+    async def watch(self, kind: str | None, since: str, *, quiet: float | None = None) -> AsyncGenerator[Event, None]:
         if not re.fullmatch(r"[0-9]{1,18}", since):
             raise BadRequest(f"{since!r} is no resource version to watch from")
         # The first page is of the table, which alone knows whether `since` ever was and is still kept.
         page = await self._from_table(kind, int(since))
         while True:
-            for event in page.events:
+            cursor, left = page.upto, deque(page.events)
+            del page  # what was taken is not held for a reader who takes the next one late
+            while left:
                 if self._closed:
                     return
-                yield event
-            cursor = page.upto
-            if self._newest_of(kind) <= cursor:
-                cursor = max(cursor, await self._news(kind))
+                yield left.popleft()
+            while self._newest_of(kind) <= cursor and not self._closed:
+                try:
+                    async with asyncio.timeout(quiet):
+                        cursor = max(cursor, await self._news(kind))
+                    break
+                except TimeoutError:
+                    if self._newest_of(kind) <= cursor:  # else there was news at the last moment
+                        cursor = max(cursor, self._head)
+                        yield Event("BOOKMARK", Resource(kind or "", Meta("", resource_version=str(cursor))))
             if self._closed:
                 return
             page = await self._next(kind, cursor)
@@ -106,7 +122,13 @@ class Feed:
         if cursor + 1 < first:
             return await self._from_table(kind, cursor)
         new = islice(self._tail, cursor + 1 - first, None)
-        return Page(tuple(event for event in new if _concerns(kind, event)), self._head)
+        wanted = (Unread(one.size, partial(_same, one)) for one in new if _concerns(kind, one))
+        page, more = filled(wanted, None, reads.EVENTS_BYTES)
+        return Page(tuple(page), _version(page[-1]) if more else self._head)
+
+    def _cut(self, most: int) -> None:
+        while len(self._tail) > most or self._tail_bytes > TAIL_BYTES:
+            self._tail_bytes -= self._tail.popleft().size
 
     async def _from_table(self, kind: str | None, cursor: int) -> Page:
         return await self._readers.run(lambda connection: reads.events(connection, kind, cursor, PAGE))
@@ -138,6 +160,10 @@ class Feed:
 def _concerns(kind: str | None, event: Event) -> bool:
     of = event.resource.kind
     return of not in catalog.UNRECORDED if kind is None else of == kind
+
+
+def _same(event: Event) -> Event:
+    return event
 
 
 def _version(event: Event) -> int:

@@ -95,12 +95,15 @@ def refresh(connection: sqlite3.Connection) -> None:
         return
     connection.execute("DELETE FROM labels")
     connection.execute("DELETE FROM fields")
+    models: list[tuple[str | None, int]] = []
     # Written while it is read: `move` writes to other tables than the one that is read.
-    for (body,) in connection.execute("SELECT body FROM objects"):
+    for rowid, body in connection.execute("SELECT rowid, body FROM objects"):
         resource = rows.decode(body)
         made = entries(resource)
         key = (resource.kind, resource.meta.namespace, resource.meta.name)
         move(connection, key, NOTHING, Entries(labels=made.labels, fields=made.fields))
+        models.append((model_of(resource), rowid))
+    connection.executemany("UPDATE objects SET model = ? WHERE rowid = ?", models)
     _assign_models(connection)
     connection.execute("UPDATE state SET indexed = ?", (wanted,))
 

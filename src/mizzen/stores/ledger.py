@@ -158,18 +158,18 @@ class Ledger:
             self._connection.execute("DELETE FROM objects WHERE kind = ? AND namespace = ? AND name = ?", key)
         else:
             self._connection.execute(
-                "INSERT INTO objects (kind, namespace, name, uid, rv, generation, deleting, body)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (kind, namespace, name) DO UPDATE SET"
+                "INSERT INTO objects (kind, namespace, name, uid, rv, generation, deleting, body, model)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (kind, namespace, name) DO UPDATE SET"
                 " rv = excluded.rv, generation = excluded.generation, deleting = excluded.deleting,"
-                " body = excluded.body",
-                (*key, new.meta.uid, rv, new.meta.generation, new.deleting, body),
+                " body = excluded.body, model = excluded.model",
+                (*key, new.meta.uid, rv, new.meta.generation, new.deleting, body, indexes.model_of(new)),
             )
         self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", (rv, *key, type_, body))
         before = indexes.NOTHING if old is None else indexes.entries(old)
         after = indexes.NOTHING if type_ == "DELETED" else indexes.entries(new)
         indexes.move(self._connection, key, before, after)
         # Read back rather than handed on: what the caller gave stays the caller's, to change as they like.
-        return Event(type_, rows.decode(body))
+        return Event(type_, rows.decode(body), len(body))
 
 
 def _check_kind(kind: str) -> None:

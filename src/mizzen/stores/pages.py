@@ -1,11 +1,15 @@
-"""Tokens of pages: where to go on, in a form to be handed out and back. They hold nothing secret and are checked."""
+"""Pages: how much goes on one, and where to go on after it.
+
+Tokens say where, in a form to be handed out and back. They hold nothing secret and are checked.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -14,6 +18,31 @@ from mizzen.kinds.meta import Ref
 from mizzen.stores.store import Where
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+PAGE_BYTES = 4 << 20
+"""Of a page, as the store keeps what is on it: however large objects are, an answer is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread(Generic[T_co]):
+    """What a row holds, not decoded yet: whoever fills a page looks at its size first."""
+
+    size: int
+    read: Callable[[], T_co]
+
+
+def filled(found: Iterable[Unread[T]], limit: int | None, most: int = PAGE_BYTES) -> tuple[list[T], bool]:
+    """What goes on one page: at most `limit`, and no more than `most` bytes unless one alone is larger. True: there is
+    more. What is left for the next page is not decoded."""
+    page: list[T] = []
+    size = 0
+    for one in found:
+        if page and (len(page) == limit or size + one.size > most):
+            return page, True
+        page.append(one.read())
+        size += one.size
+    return page, False
 
 
 @dataclass(frozen=True, slots=True)

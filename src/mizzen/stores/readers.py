@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -106,6 +106,9 @@ class Snapshot:
         after: str | None = None,
     ) -> Listing:
         return await self._read(lambda connection: reads.listing(connection, kind, where, limit, after))
+
+    async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
+        return await self._read(lambda connection: reads.among(connection, refs))
 
     async def check(self, guard: Guard) -> None:
         await self._read(lambda connection: guard(reads.Present(connection)))

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 from mizzen.errors import Expired, Unavailable
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.stores import refusals, revisions, rows, selection
-from mizzen.stores.pages import Place, check_limit, digest
+from mizzen.stores.pages import Place, Unread, check_limit, digest, filled
 from mizzen.stores.store import Event, Listing, Where
 
 EVERYTHING = Where()
 UNRECORDED = tuple(sorted(catalog.UNRECORDED))
 _ALL_KINDS = f"kind NOT IN ({', '.join('?' for _ in UNRECORDED)})"
+
+EVENTS_BYTES = 1 << 20
+"""Read at once for one who watches: as they may be slow to take them, less than a page."""
+
+_OF_MODEL = "FROM objects INDEXED BY objects_of_model WHERE kind = ? AND namespace = ? AND model = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,6 @@ def get(connection: sqlite3.Connection, ref: Ref) -> Resource:
 def listing(connection: sqlite3.Connection, kind: str, where: Where, limit: int | None, after: str | None) -> Listing:
     check_limit(limit)
     start = Place.parse(after, kind, where) if after is not None else None
-    items: list[Resource] = []
     with reading(connection):
         rv, horizon = position(connection)
         if start is not None and start.rv < horizon:
@@ -46,13 +52,16 @@ def listing(connection: sqlite3.Connection, kind: str, where: Where, limit: int 
         # carry the version of the first.
         rv = rv if start is None else start.rv
         with contextlib.closing(_select(connection, kind, where, start)) as found:
-            for item in found:
-                if len(items) == limit:
-                    last = items[-1].meta
-                    place = Place(rv, kind, last.namespace, last.name, digest(where))
-                    return Listing(tuple(items), str(rv), place.token())
-                items.append(item)
-    return Listing(tuple(items), str(rv))
+            items, more = filled(found, limit)
+    if not more:
+        return Listing(tuple(items), str(rv))
+    last = items[-1].meta
+    return Listing(tuple(items), str(rv), Place(rv, kind, last.namespace, last.name, digest(where)).token())
+
+
+def among(connection: sqlite3.Connection, refs: Iterable[Ref]) -> frozenset[Ref]:
+    with reading(connection):
+        return frozenset(ref for ref in set(refs) if _exists(connection, ref))
 
 
 class Present:
@@ -65,28 +74,38 @@ class Present:
         return get(self._connection, ref)
 
     def list(self, kind: str, where: Where = EVERYTHING) -> tuple[Resource, ...]:
-        return listing(self._connection, kind, where, None, None).items
+        with contextlib.closing(_select(self._connection, kind, where, None)) as found:
+            return tuple(one.read() for one in found)
+
+    def newest(self, kind: str, model: Ref, most: int) -> tuple[Resource, ...]:
+        # A row keeps its rowid as long as it lives, and a new one gets a higher one than all that live.
+        query = f"SELECT body {_OF_MODEL} ORDER BY rowid DESC"
+        values = (kind, model.namespace, model.name)
+        with contextlib.closing(self._connection.execute(query, values)) as found:
+            newest, _ = filled((rows.unread(body) for (body,) in found), most)
+        return tuple(newest)
+
+    def count(self, kind: str, model: Ref) -> int:
+        [(count,)] = self._connection.execute(
+            f"SELECT count(*) {_OF_MODEL}",
+            (kind, model.namespace, model.name),
+        ).fetchall()
+        return int(count)
 
 
 def events(connection: sqlite3.Connection, kind: str | None, after: int, size: int) -> Page:
-    """Up to `size` events after version `after`. Expired when some of them may be gone; Revisions never are."""
+    """Up to `size` events after version `after`, and no more than `EVENTS_BYTES` of them. Expired when some of them may
+    be gone; Revisions never are."""
     with reading(connection):
         rv, horizon = position(connection)
         if kind == revisions.KIND:
             horizon = 0
         if not horizon <= after <= rv:
             raise expired(after)
-        if kind == revisions.KIND:
-            written = revisions.after(connection, after, size)
-            upto = int(written[-1].meta.resource_version) if len(written) == size else rv
-            return Page(tuple(Event("ADDED", one) for one in written), upto)
-        which, kinds = ("kind = ?", (kind,)) if kind is not None else (_ALL_KINDS, UNRECORDED)
-        found = connection.execute(
-            f"SELECT rv, type, body FROM events WHERE rv > ? AND {which} ORDER BY rv LIMIT ?",  # noqa: S608 - constants only
-            (after, *kinds, size),
-        ).fetchall()
-    upto = found[-1][0] if len(found) == size else rv
-    return Page(tuple(Event(type_, rows.decode(body)) for _, type_, body in found), upto)
+        found = revisions.after(connection, after) if kind == revisions.KIND else _events(connection, kind, after)
+        with contextlib.closing(found):
+            page, more = filled(found, size, EVENTS_BYTES)
+    return Page(tuple(page), int(page[-1].resource.meta.resource_version) if more else rv)
 
 
 def namespaces(connection: sqlite3.Connection) -> frozenset[str]:
@@ -146,9 +165,27 @@ def explained() -> Iterator[None]:
         raise Unavailable(f"the store cannot read: {error}") from error
 
 
+def _exists(connection: sqlite3.Connection, ref: Ref) -> bool:
+    if ref.kind == revisions.KIND:
+        return revisions.find(connection, ref) is not None
+    return rows.exists(connection, ref)
+
+
+def _events(connection: sqlite3.Connection, kind: str | None, after: int) -> Generator[Unread[Event], None, None]:
+    which, kinds = ("kind = ?", (kind,)) if kind is not None else (_ALL_KINDS, UNRECORDED)
+    query = f"SELECT type, body FROM events WHERE rv > ? AND {which} ORDER BY rv"  # noqa: S608 - constants only
+    with contextlib.closing(connection.execute(query, (after, *kinds))) as found:
+        for type_, body in found:
+            yield Unread(len(body), partial(_event, type_, body))
+
+
+def _event(type_: Literal["ADDED", "MODIFIED", "DELETED"], body: bytes) -> Event:
+    return Event(type_, rows.decode(body), len(body))
+
+
 def _select(
     connection: sqlite3.Connection, kind: str, where: Where, start: Place | None
-) -> Generator[Resource, None, None]:
+) -> Generator[Unread[Resource], None, None]:
     if kind == revisions.KIND:
         return revisions.select(connection, where, start)
     return selection.select(connection, kind, where, start)

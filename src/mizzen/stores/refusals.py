@@ -7,12 +7,19 @@ from mizzen.kinds import catalog
 from mizzen.kinds.meta import DEFAULT_NAMESPACE, Ref, Resource
 
 
-def missing(ref: Ref) -> NotFound:
+class Missing(NotFound):
+    """There is no such object; it may be worth looking for what was meant."""
+
+    def __init__(self, ref: Ref, hint: str) -> None:
+        super().__init__(f"{ref} does not exist", hint=hint)
+        self.ref = ref
+
+
+def missing(ref: Ref) -> Missing:
     kind = catalog.BY_NAME.get(ref.kind)
     where = "" if ref.namespace in (DEFAULT_NAMESPACE, "") else f" -n {ref.namespace}"
     tool = "kubectl" if kind in catalog.CORE else "mizzen"
-    hint = f"'{tool} get {kind.plural}{where}' lists what there is" if kind else ""
-    return NotFound(f"{ref} does not exist", hint=hint)
+    return Missing(ref, f"'{tool} get {kind.plural}{where}' lists what there is" if kind else "")
 
 
 def taken(there: Resource) -> AlreadyExists:

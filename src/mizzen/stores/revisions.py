@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from mizzen.kinds import catalog
@@ -20,8 +21,8 @@ from mizzen.kinds.meta import Meta, Ref, Resource, format_time
 from mizzen.kinds.revision import revision_name
 from mizzen.kinds.text import selectors
 from mizzen.stores import indexes, rows
-from mizzen.stores.pages import FamilyPlace, Place, check_limit
-from mizzen.stores.store import Revision, Where
+from mizzen.stores.pages import FamilyPlace, Place, Unread, check_limit, filled
+from mizzen.stores.store import Event, Revision, Where
 
 KIND = "Revision"
 
@@ -45,6 +46,10 @@ class _Row(NamedTuple):
     before: bytes | None
     after: bytes | None
     model: str | None
+
+    @property
+    def size(self) -> int:
+        return len(self.before or b"") + len(self.after or b"")
 
 
 def record(
@@ -83,12 +88,11 @@ def family_history(
 ) -> tuple[tuple[Revision, ...], str | None]:
     check_limit(limit)
     start = FamilyPlace.parse(after, model).rv if after is not None else 0
-    which = "INDEXED BY revisions_of_family WHERE namespace = ? AND model = ? AND rv > ? ORDER BY rv LIMIT ?"
-    found = _read(connection, which, model.namespace, model.name, start, -1 if limit is None else limit + 1)
-    if limit is None or len(found) <= limit:
-        return tuple(map(_entry, found)), None
-    page = found[:limit]
-    return tuple(map(_entry, page)), FamilyPlace(page[-1].rv, model.namespace, model.name).token()
+    which = "INDEXED BY revisions_of_family WHERE namespace = ? AND model = ? AND rv > ? ORDER BY rv"
+    with closing(_each(connection, which, model.namespace, model.name, start)) as found:
+        page, more = filled((Unread(row.size, partial(_placed, row)) for row in found), limit)
+    token = FamilyPlace(page[-1][0], model.namespace, model.name).token() if more else None
+    return tuple(entry for _, entry in page), token
 
 
 def last_change(connection: sqlite3.Connection, model: Ref) -> Revision | None:
@@ -105,10 +109,11 @@ def find(connection: sqlite3.Connection, ref: Ref) -> Resource | None:
     return _resource(found[0]) if found else None
 
 
-def after(connection: sqlite3.Connection, rv: int, size: int) -> list[Resource]:
-    """Up to `size` of them that were written after that resource version, in the order they were written."""
-    which = "INDEXED BY revisions_by_rv WHERE rv > ? ORDER BY rv LIMIT ?"
-    return [_resource(row) for row in _read(connection, which, rv, size)]
+def after(connection: sqlite3.Connection, rv: int) -> Generator[Unread[Event], None, None]:
+    """Those that were written after that resource version, in the order they were written. Close it to stop."""
+    with closing(_each(connection, "INDEXED BY revisions_by_rv WHERE rv > ? ORDER BY rv", rv)) as found:
+        for row in found:
+            yield Unread(row.size, partial(_added, row))
 
 
 def newest(connection: sqlite3.Connection) -> int:
@@ -117,7 +122,9 @@ def newest(connection: sqlite3.Connection) -> int:
     return rv or 0
 
 
-def select(connection: sqlite3.Connection, where: Where, start: Place | None) -> Generator[Resource, None, None]:
+def select(
+    connection: sqlite3.Connection, where: Where, start: Place | None
+) -> Generator[Unread[Resource], None, None]:
     """As `selection.select`. They have neither labels nor owners."""
     indexes.check_fields(KIND, where.fields)
     if where.owner is not None or not selectors.holds(where.labels, {}):
@@ -136,10 +143,9 @@ def select(connection: sqlite3.Connection, where: Where, start: Place | None) ->
         conditions.append(f"({', '.join(order)}) > ({', '.join('?' for _ in order)})")
         values += [place[column] for column in order]
     which = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-    query = f"SELECT {_COLUMNS} FROM revisions {_index(fixed)} {which} ORDER BY {', '.join(_ORDER)}"  # noqa: S608 - constants only
-    with closing(connection.execute(query, values)) as found:
+    with closing(_each(connection, f"{_index(fixed)} {which} ORDER BY {', '.join(_ORDER)}", *values)) as found:
         for row in found:
-            yield _resource(_Row(*row))
+            yield Unread(row.size, partial(_resource, row))
 
 
 def _fixed(where: Where) -> dict[str, str | int] | None:
@@ -181,8 +187,22 @@ def _parse(name: str) -> tuple[str, str, int] | None:
 
 
 def _read(connection: sqlite3.Connection, which: str, *values: object) -> list[_Row]:
+    return [*_each(connection, which, *values)]
+
+
+def _each(connection: sqlite3.Connection, which: str, *values: object) -> Generator[_Row, None, None]:
     query = f"SELECT {_COLUMNS} FROM revisions {which}"  # noqa: S608 - constants only
-    return [_Row(*row) for row in connection.execute(query, values).fetchall()]
+    with closing(connection.execute(query, values)) as found:
+        for row in found:
+            yield _Row(*row)
+
+
+def _placed(row: _Row) -> tuple[int, Revision]:
+    return row.rv, _entry(row)
+
+
+def _added(row: _Row) -> Event:
+    return Event("ADDED", _resource(row), row.size)
 
 
 def _entry(row: _Row) -> Revision:

@@ -6,12 +6,14 @@ import json
 import sqlite3
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from mizzen.errors import Fault, Invalid
 from mizzen.kinds.meta import Ref, Resource, parse_time
+from mizzen.stores.pages import Unread
 
 
 def encode(resource: Resource) -> bytes:
@@ -33,6 +35,10 @@ def canonical(data: object) -> bytes:
 
 def decode(body: bytes) -> Resource:
     return Resource.from_wire(msgspec.json.decode(body))
+
+
+def unread(body: bytes) -> Unread[Resource]:
+    return Unread(len(body), partial(decode, body))
 
 
 def decode_data(body: bytes | None) -> Mapping[str, Any] | None:
@@ -58,6 +64,11 @@ def find(connection: sqlite3.Connection, ref: Ref) -> Resource | None:
         "SELECT body FROM objects WHERE kind = ? AND namespace = ? AND name = ?", (ref.kind, ref.namespace, ref.name)
     ).fetchall()
     return decode(found[0][0]) if found else None
+
+
+def exists(connection: sqlite3.Connection, ref: Ref) -> bool:
+    query = "SELECT 1 FROM objects WHERE kind = ? AND namespace = ? AND name = ?"
+    return bool(connection.execute(query, (ref.kind, ref.namespace, ref.name)).fetchall())
 
 
 def _json(data: object, *, sort_keys: bool) -> bytes:

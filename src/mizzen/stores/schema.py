@@ -14,7 +14,7 @@ from pathlib import Path
 from mizzen.errors import Conflict, Unavailable
 from mizzen.stores import indexes
 
-SCHEMA = 3
+SCHEMA = 4
 
 _FIRST = (
     "CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), rv INTEGER NOT NULL, horizon INTEGER NOT NULL)",
@@ -36,7 +36,7 @@ _FIRST = (
 )
 
 _SECOND = (
-    # What the catalog said when the rows of `fields` and `revisions.model` were made; see indexes.refresh.
+    # What the catalog said when the rows of `fields` and the columns `model` were made; see indexes.refresh.
     "ALTER TABLE state ADD COLUMN indexed TEXT NOT NULL DEFAULT ''",
     "CREATE INDEX objects_by_name ON objects (kind, name, namespace)",
     """CREATE TABLE labels (
@@ -85,7 +85,14 @@ _THIRD = (
         BEGIN SELECT RAISE(ABORT, 'append only'); END""",
 )
 
-_STEPS = (_FIRST, _SECOND, _THIRD)
+_FOURTH = (
+    # Which model an object belongs to. In this index those of one model stand in the order they were made in.
+    "ALTER TABLE objects ADD COLUMN model TEXT",
+    "CREATE INDEX objects_of_model ON objects (kind, namespace, model) WHERE model IS NOT NULL",
+    "UPDATE state SET indexed = ''",
+)
+
+_STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH)
 """From each schema to the next: a new file takes all of them, so none is there for old files only."""
 
 assert len(_STEPS) == SCHEMA

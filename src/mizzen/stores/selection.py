@@ -17,7 +17,7 @@ from operator import itemgetter
 from mizzen.kinds.meta import Resource
 from mizzen.kinds.text.selectors import Requirement
 from mizzen.stores import indexes, rows
-from mizzen.stores.pages import Place
+from mizzen.stores.pages import Place, Unread
 from mizzen.stores.store import Where
 
 MERGED = 32
@@ -53,7 +53,7 @@ class _Condition:
 
 def select(
     connection: sqlite3.Connection, kind: str, where: Where, start: Place | None
-) -> Generator[Resource, None, None]:
+) -> Generator[Unread[Resource], None, None]:
     """Read as they are asked for; close it to stop. BadRequest for a field that is not indexed."""
     indexes.check_fields(kind, where.fields)
     namespaces = {where.namespace, where.fields.get("metadata.namespace")} - {None}
@@ -73,7 +73,7 @@ def select(
     common += [condition.holds for condition in conditions if condition is not chosen]
     assert chosen.walk is not None
     for body in _bodies(connection, chosen.walk, common):
-        yield rows.decode(body)
+        yield rows.unread(body)
 
 
 def _conditions(where: Where) -> Iterator[_Condition]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Self
@@ -100,6 +100,9 @@ class SqliteStore:
     ) -> Listing:
         return await self._readers.run(lambda connection: reads.listing(connection, kind, where, limit, after))
 
+    async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
+        return await self._readers.run(lambda connection: reads.among(connection, refs))
+
     async def create(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
         return _given(await self._writer.write(lambda _: self._ledger.create(new, by, guard)))
 
@@ -114,9 +117,9 @@ class SqliteStore:
     async def delete(self, ref: Ref, by: str, *, uid: str | None = None, guard: Guard | None = None) -> Resource | None:
         return (await self._writer.write(lambda _: self._ledger.delete(ref, by, uid, guard))).resource
 
-    def watch(self, kind: str | None, since: str) -> AsyncGenerator[Event, None]:
+    def watch(self, kind: str | None, since: str, *, quiet: float | None = None) -> AsyncGenerator[Event, None]:
         """As `Store.watch`; ends when the store is closed. Close it, or cancel its reader, to end it earlier."""
-        return self._feed.watch(kind, since)
+        return self._feed.watch(kind, since, quiet=quiet)
 
     async def history(self, ref: Ref) -> tuple[Revision, ...]:
         return await self._readers.run(lambda connection: revisions.history(connection, ref))

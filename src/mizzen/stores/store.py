@@ -13,7 +13,7 @@ order. A write that changes nothing gets none. Acknowledged means durable.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -42,14 +42,17 @@ class Listing:
     items: tuple[Resource, ...]
     resource_version: str
     next: str | None = None
-    """Token for the next page; None on the last."""
+    """Token for the next page; None on the last. Only then were these all: a page ends at a number of bytes, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     resource: Resource
-    """For DELETED the last state, with the resource version of the deletion."""
+    """For DELETED the last state, with the resource version of the deletion. Of a BOOKMARK only that version says
+    something: up to it, the watcher has been told all."""
+    size: int = field(default=0, compare=False)
+    """About how many bytes it holds, for whoever keeps some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,18 @@ class Present(Protocol):
         """NotFound."""
         ...
 
-    def list(self, kind: str, where: Where = ...) -> tuple[Resource, ...]: ...
+    def list(self, kind: str, where: Where = ...) -> tuple[Resource, ...]:
+        """All of them, on no pages: for what is few."""
+        ...
+
+    def newest(self, kind: str, model: Ref, most: int) -> tuple[Resource, ...]:
+        """Those of a model (`catalog.model_of`) that were made last, newest first; of large ones fewer than `most`, as
+        on a page. Costs what it returns."""
+        ...
+
+    def count(self, kind: str, model: Ref) -> int:
+        """How many of a kind belong to a model. None of them is read for it."""
+        ...
 
 
 Guard: TypeAlias = Callable[[Present], None]
@@ -96,7 +110,11 @@ class Reads(Protocol):
     async def list(
         self, kind: str, where: Where = ..., *, limit: int | None = None, after: str | None = None
     ) -> Listing:
-        """As `Store.list`. Its pages are all of this moment."""
+        """As `Store.list`. Its pages are all of this moment, and never Expired."""
+        ...
+
+    async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
+        """As `Store.among`."""
         ...
 
     async def check(self, guard: Guard) -> None:
@@ -118,9 +136,16 @@ class Store(Protocol):
     ) -> Listing:
         """One agreeing read, whose cost grows with what it returns and not with what else there is.
 
+        A page ends at `limit` objects, or at a few megabytes of them (`pages.PAGE_BYTES`) also without a limit; it has
+        at least one, if there is any. `whole.whole` reads all pages.
+
         `after` is `Listing.next` of the page before, with an equal `where`; Expired when it is too old to go on
         from. BadRequest for a field that is not indexed.
         """
+        ...
+
+    async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
+        """Which of these there are. However large they are, none of them is read for it."""
         ...
 
     def snapshot(self) -> AbstractAsyncContextManager[Reads]:
@@ -155,10 +180,11 @@ class Store(Protocol):
         """
         ...
 
-    def watch(self, kind: str | None, since: str) -> AsyncIterator[Event]:
+    def watch(self, kind: str | None, since: str, *, quiet: float | None = None) -> AsyncIterator[Event]:
         """Every change after resource version `since`, in order, of one kind or (None) of all, while it is read.
 
-        Expired when `since` is older than what is kept: list, then watch from there.
+        Expired when `since` is older than what is kept: list, then watch from there. With `quiet`, a BOOKMARK comes
+        after so many seconds in which there was none, so that whoever resumes there need not list again.
         """
         ...
 
@@ -170,7 +196,8 @@ class Store(Protocol):
         self, model: Ref, *, limit: int | None = None, after: str | None = None
     ) -> tuple[tuple[Revision, ...], str | None]:
         """Of a model and of all that belongs to it (`catalog.model_of`), also of what is deleted, in the order it was
-        written; with the token for the next page. Costs what it returns, however much else there is."""
+        written; with the token for the next page. Pages end as those of `list`. Costs what it returns, however much
+        else there is."""
         ...
 
     def position(self, kind: str) -> str:

@@ -142,7 +142,11 @@ def test_a_refusal_says_what_was_refused_and_what_to_do() -> None:
     alias = Target("lab", "Model", "iris", models=frozenset({"iris"}), alias="prod")
     assert refused(ANN, "predict", alias).endswith("mizzen permit ann predict iris@prod --namespace lab")
     assert refused(ANN, "write", Target("lab", "Secret", "keys")).endswith("mizzen permit ann write namespace/lab")
-    assert refused(ANN, "admin", Target("", "User")) == "ann may not admin User: that is for admins of the plane"
+    assert refused(ANN, "admin", Target("", "User")) == "ann may not manage users: that is for admins of the plane"
+    assert refused(ANONYMOUS, "admin", Target("", "User", "bob")).startswith("to manage user bob needs a token")
+    audit = refused(ANN, "admin", Target("", "AuditEntry"))
+    assert audit == "ann may not read the audit: that is for admins of the plane"
+    assert "may not read the audit of namespace lab: " in refused(ANN, "admin", Target("lab", "AuditEntry"))
 
 
 @given(st.sampled_from((ANONYMOUS, ANN)), st.sampled_from(VERBS), some_bindings)

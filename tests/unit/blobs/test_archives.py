@@ -26,11 +26,6 @@ from tests.unit.blobs.packing import FILES, content, member, outside, tarred, un
 SMALL = Limits(upload_bytes=1 << 20, unpacked_bytes=1 << 20, files=20)
 
 
-@pytest.fixture
-def blobs(tmp_path: Path) -> FileBlobs:
-    return FileBlobs(tmp_path / "blobs")
-
-
 # -- good ones
 
 

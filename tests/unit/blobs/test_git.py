@@ -20,11 +20,6 @@ from tests.unit.blobs.packing import content, outside
 
 
 @pytest.fixture
-def blobs(tmp_path: Path) -> FileBlobs:
-    return FileBlobs(tmp_path / "blobs")
-
-
-@pytest.fixture
 def repo(tmp_path: Path) -> Path:
     folder = tmp_path / "repo"
     folder.mkdir()

@@ -6,7 +6,6 @@ import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -18,11 +17,6 @@ from mizzen.errors import Conflict, Invalid, NotFound, TooLarge
 
 DATA = os.urandom(100_000)
 DIGEST = f"sha256:{hashlib.sha256(DATA).hexdigest()}"
-
-
-@pytest.fixture
-def blobs(tmp_path: Path) -> FileBlobs:
-    return FileBlobs(tmp_path / "blobs")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,7 +30,12 @@ def offered(line: str, cwd: Path, **environ: str) -> list[str]:
 def test_commands_options_and_kinds_need_no_plane(tmp_path: Path) -> None:
     assert offered("mizzen des", tmp_path) == ["describe"]
     assert offered("mizzen version ", tmp_path) == ["add", "list", "describe", "trust", "delete"]
-    assert offered("mizzen get mod", tmp_path) == ["model", "modelversion"]
+    assert offered("mizzen get mod", tmp_path) == ["model", "models", "modelversion", "modelversions"]
+    assert offered("mizzen explain model.al", tmp_path) == ["model.aliases", "model.aliasOf"]
+    assert offered("mizzen explain im.batching.b", tmp_path) == ["im.batching.batchSize"]
+    assert offered("mizzen explain nosuch.", tmp_path) == []
+    assert offered("mizzen permit ann re", tmp_path) == ["read"]
+    assert offered("mizzen logs gate", tmp_path) == ["gateway"]
     assert "--all-namespaces" in offered("mizzen get models --all", tmp_path)
 
 
@@ -44,6 +50,36 @@ def test_names_are_those_of_the_plane(plane: Plane) -> None:
     assert offered("mizzen history ir", plane.folder, **here) == ["iris"]
     assert offered("mizzen version list r", plane.folder, **here) == ["rose"]
     assert offered("mizzen model describe -n lab ir", plane.folder, **here) == ["irma"]
+    assert offered("mizzen get mz ", plane.folder, **here) == ["iris", "rose"]
+    assert offered("mizzen describe mz/ir", plane.folder, **here) == ["mz/iris"]
+    assert offered("mizzen get nosuch ", plane.folder, **here) == []
+    assert offered("mizzen get models -n ", plane.folder, **here) == ["default", "lab"]
+
+
+def test_what_belongs_to_something_is_offered_after_it(plane: Plane) -> None:
+    here = {"MIZZEN_URL": plane.control.url, "MIZZEN_TOKEN": "a-token-for-tests-only"}
+    plane.control.file("model.joblib")
+    plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
+    plane("alias", "set", "iris", "prod", "1")
+    plane("user", "add", "ann")
+    made = json.loads(plane("token", "create", "ann", "-o", "json").stdout)
+    plane("secret", "set", "db", "PASSWORD=x")
+    plane("secret", "set", "elsewhere", "PASSWORD=x", "-n", "lab")
+
+    def after(words: str) -> list[str]:
+        return offered(f"mizzen {words} ", plane.folder, **here)
+
+    assert after("promote iris") == after("version describe iris") == ["1"]
+    assert after("alias delete iris") == ["prod"]
+    assert after("get im") == after("describe im") == ["iris-1"]
+    assert after("predict") == ["iris", "iris-1"]
+    assert after("logs") == ["iris-1", "plane", "gateway", "supervisor"]
+    assert after("user delete") == after("permit") == ["ann"]
+    assert after("permit ann read") == ["read", "predict", "write", "admin", "iris"]
+    assert after("token revoke ann") == [made["id"]]
+    assert after("secret delete") == ["db"]
+    assert after("secret delete -n lab") == ["elsewhere"]
+    assert after("promote nosuch") == after("alias delete nosuch") == []
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ spec:
     - {name: c, dependencies: [a], implementation: {kfservice: kfc}}
 """
 MISPRINT = (
-    "warning: apiVersion: 'serving.mlpsepc.org/v1alpha1' is read as mizzen.dev/v1alpha1; "
+    "apiVersion: 'serving.mlpsepc.org/v1alpha1' is read as mizzen.dev/v1alpha1; "
     "did you mean 'serving.mlspec.org/v1alpha2'?\n"
 )
 
@@ -59,7 +59,7 @@ def test_apply_converts_aliases_and_nulls_and_tells_warnings(plane: Plane) -> No
     file = plane.file("graph.yaml", GRAPH)
     done = plane("apply", "-f", file)
     assert done.stdout == "mlgraph/experiment created\n"
-    assert MISPRINT in done.stderr
+    assert f"warning: graph.yaml:1: MLGraph/experiment: {MISPRINT}" in done.stderr
     assert stored(plane, "MLGraph", "experiment").spec["dag"][0] == {"name": "a", "route": {"split": {}}}
     assert plane("apply", "-f", file).stdout == "mlgraph/experiment unchanged\n"
 
@@ -69,7 +69,7 @@ def test_the_planes_own_warnings_are_told_too(plane: Plane) -> None:
     graph += "{containers: [{name: classifier, image: 'a/b:1'}]}}]}\n"
     done = plane("apply", "-f", "-", "--dry-run", stdin=graph)
     told = "spec.custom[0].spec.containers[0].image: this engine runs no container images; node 'classifier' stays"
-    assert done.stderr.count(f"warning: {told}") == 1
+    assert done.stderr.count(f"warning: stdin:1: MLGraph/g: {told}") == 1
 
 
 def test_a_dry_run_writes_nothing(plane: Plane) -> None:
@@ -110,20 +110,87 @@ def test_one_fault_and_nothing_is_sent(plane: Plane) -> None:
     plane.file("all/b.yaml", f"{HEAD}kind: Model\nmetadata: {{nmae: x}}\nspec: {{trakc: latest}}\n")
     done = plane("apply", "-f", "all", check=False)
     failed(done, "3 faults; nothing was sent")
-    assert "  all/b.yaml: Model/?: metadata: unknown field 'nmae'; did you mean 'name'?\n" in done.stderr
-    assert "  all/b.yaml: Model/?: metadata.name: required\n" in done.stderr
-    assert "  all/b.yaml: Model/?: spec: unknown field 'trakc'; did you mean 'track'?\n" in done.stderr
+    assert "  all/b.yaml:1: Model/?: metadata: unknown field 'nmae'; did you mean 'name'?\n" in done.stderr
+    assert "  all/b.yaml:1: Model/?: metadata.name: required\n" in done.stderr
+    assert "  all/b.yaml:1: Model/?: spec: unknown field 'trakc'; did you mean 'track'?\n" in done.stderr
     assert plane("get", "models").stderr == "no models\n"
+
+
+SERVERS = f"""{IRIS.replace("iris", "aa")}---
+{HEAD}kind: InferenceModel
+metadata: {{name: bb}}
+spec: {{modelName: bb, targetVersion: "1", deployToLayer: cloud, frameworkType: sklearn}}
+---
+{HEAD}kind: InferenceModel
+metadata: {{name: cc}}
+spec: {{modelName: cc, targetVersion: "1", deployToLayer: cloud, frameworkType: sklearn}}
+---
+{HEAD}kind: Node
+metadata: {{name: nn}}
+spec: {{layer: edge}}
+"""
+
+
+def outcomes(told: str) -> list[tuple[str, str, int]]:
+    return [(item["name"], item["outcome"], len(item["faults"])) for item in json.loads(told)["items"]]
+
+
+def test_faults_that_only_the_plane_finds_are_all_told_before_anything_is_sent(plane: Plane) -> None:
+    file = plane.file("all.yaml", SERVERS)
+    done = plane("apply", "-f", file, check=False)
+    failed(done, "2 faults; nothing was sent")
+    assert "  all.yaml:6: InferenceModel/bb: spec.modelName: no model 'bb' is registered; " in done.stderr
+    assert "  all.yaml:11: InferenceModel/cc: spec.modelName: no model 'cc' is registered; " in done.stderr
+    assert plane("get", "models").stderr == "no models\n"
+    told = plane("apply", "-f", file, "-o", "json", check=False)
+    assert told.returncode == 1
+    assert outcomes(told.stdout) == [
+        ("aa", "unsent", 0),
+        ("bb", "refused", 1),
+        ("cc", "refused", 1),
+        ("nn", "unsent", 0),
+    ]
+    tried = plane("apply", "-f", file, "--dry-run", check=False)
+    assert tried.returncode == 1
+    assert tried.stdout.splitlines() == ["model/aa created (dry run)", "node/nn created (dry run)"]
+    assert tried.stderr == done.stderr
+    # Those of the files themselves, and those of the plane, in one go.
+    plane.file("all.yaml", SERVERS.replace("track", "trakc").replace("modelName: bb", "modelName: aa"))
+    both = plane("apply", "-f", file, check=False)
+    failed(both, "2 faults; nothing was sent")
+    assert "did you mean 'track'?" in both.stderr
+    assert "no model 'cc' is registered" in both.stderr
+    assert plane("audit", "-o", "json").stdout.count('"kind": "Model"') == 0, "what is only tried is no change"
+
+
+def test_who_is_overtaken_in_the_middle_learns_what_was_sent(plane: Plane) -> None:
+    """A graph and a server of one name: neither is there when they are tried."""
+    graph = GRAPH.replace("experiment", "both").replace("serving.mlpsepc.org", "mizzen.dev")
+    server = SERVERS.split("---\n")[1].replace("name: bb", "name: both").replace("modelName: bb", "modelName: aa")
+    text = "---\n".join([IRIS.replace("iris", "aa"), server, graph, SERVERS.split("---\n")[3]])
+    file = plane.file("all.yaml", text)
+    done = plane("apply", "-f", file, check=False)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == ["model/aa created", "inferencemodel/both created"]
+    assert "error: all.yaml:11: MLGraph/both: " in done.stderr
+    assert "; applied before it: Model/aa, InferenceModel/both; not sent: Node/nn\n" in done.stderr
+    plane("delete", "inferencemodel", "both", "--no-wait")
+    plane.control.release(Ref("InferenceModel", "both"))
+    told = plane("apply", "-f", file, "-o", "json", check=False)
+    assert outcomes(told.stdout) == [
+        ("aa", "unchanged", 0), ("both", "created", 0), ("both", "refused", 1), ("nn", "unsent", 0),
+    ]  # fmt: skip
 
 
 def test_what_is_odd_is_told_of_refused_files_and_of_repeated_objects_too(plane: Plane) -> None:
     refused = plane("apply", "-f", "-", "--dry-run", stdin="kind: Application\nspec: {components: []}\n", check=False)
     failed(refused, "metadata.name: required")
-    assert "warning: apiVersion: missing, read as core.oam.dev/v1beta1\n" in refused.stderr
+    assert "warning: stdin:1: Application/?: apiVersion: missing, read as core.oam.dev/v1beta1\n" in refused.stderr
     twice = plane("apply", "-f", "-", stdin=f"{IRIS}---\n{IRIS}")
     assert twice.stdout == "model/iris created\nmodel/iris unchanged\n"
     assert twice.stderr == (
-        "warning: metadata.name: Model/iris is also in stdin, line 1; applied in this order, the last one stays\n"
+        "warning: stdin:6: Model/iris: metadata.name: Model/iris is also in stdin:1; applied in this order, the last "
+        "one stays\n"
     )
 
 
@@ -164,17 +231,17 @@ def test_lint_needs_no_plane_and_speaks_of_every_object(tmp_path: Path) -> None:
     (tmp_path / "good.yaml").write_text(f"{IRIS}---\n{GRAPH}")
     done = mizzen("lint", "-f", "good.yaml", cwd=tmp_path, check=True)
     assert done.stdout.splitlines() == [
-        "good.yaml: Model/iris: accepted",
-        "good.yaml: MLGraph/experiment: " + MISPRINT.strip(),
-        "good.yaml: MLGraph/experiment: accepted with 1 warning",
+        "good.yaml:1: Model/iris: accepted",
+        "good.yaml:6: MLGraph/experiment: warning: " + MISPRINT.strip(),
+        "good.yaml:6: MLGraph/experiment: accepted with 1 warning",
     ]
     (tmp_path / "bad.yaml").write_text(f"{HEAD}kind: Model\nmetadata: {{name: yes}}\n")
     done = mizzen("lint", "-f", ".", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout.splitlines()[0] == (
-        "bad.yaml: Model/?: metadata.name: must be a text, but YAML reads yes as true; quote it: 'yes'"
+        "bad.yaml:1: Model/?: error: metadata.name: must be a text, but YAML reads yes as true; quote it: 'yes'"
     )
-    assert "good.yaml: Model/iris: accepted" in done.stdout
+    assert "good.yaml:1: Model/iris: accepted" in done.stdout
     told = json.loads(mizzen("lint", "-f", "bad.yaml", "-o", "json", cwd=tmp_path).stdout)
     assert [(item["accepted"], len(item["faults"])) for item in told["items"]] == [(False, 1)]
     failed(mizzen("lint", "-f", "none.yaml", cwd=tmp_path), "no file or folder 'none.yaml'")
@@ -185,7 +252,7 @@ def test_lint_knows_what_each_home_can_do(tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text(graph + "{containers: [{name: c, image: 'a/b:1'}]}}]}\n")
     assert "accepted with 1 warning" in mizzen("lint", "-f", "g.yaml", cwd=tmp_path, check=True).stdout
     done = mizzen("lint", "-f", "g.yaml", "--for", "cluster", cwd=tmp_path, check=True)
-    assert done.stdout == "g.yaml: MLGraph/g: accepted\n"
+    assert done.stdout == "g.yaml:1: MLGraph/g: accepted\n"
 
 
 def test_diff_of_files_is_0_1_or_2(plane: Plane) -> None:
@@ -233,7 +300,11 @@ def test_diff_of_versions_compares_fields_and_files(plane: Plane) -> None:
 
 def test_explain_tells_types_defaults_and_what_fields_mean(tmp_path: Path) -> None:
     whole = mizzen("explain", "im", cwd=tmp_path, check=True).stdout
-    assert whole.startswith("InferenceModel\n")
+    assert whole.startswith("InferenceModel\n\n  One serving service: ")
+    assert mizzen("explain", "revision", cwd=tmp_path).stdout.startswith("Revision\n\n  One entry of history: ")
+    metadata = mizzen("explain", "model.metadata", cwd=tmp_path, check=True).stdout
+    assert metadata.startswith("Model.metadata\n")
+    assert "  labels  <map of text to text>" in metadata
     assert "  replicas  <whole number, default 1>\n" in whole
     assert "  modelName  <text, required>" in whole
     field = mizzen("explain", "inferencemodel.spec.batching.batchSize", cwd=tmp_path, check=True).stdout

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,10 @@ import pytest
 import typer.testing
 from typer.main import get_command
 
-from mizzen.cli import words
+from mizzen.cli import offers
 from mizzen.cli.app import app
 from mizzen.kinds import catalog
+from tests.unit.cli.command import mizzen
 from tools.reference.cli import commands
 
 COMMANDS = [words.removeprefix("mizzen ") for words, _ in commands("mizzen", get_command(app))]
@@ -61,7 +63,7 @@ def test_every_command_that_tells_something_tells_it_as_data_too() -> None:
 
 
 def test_kinds_that_shells_are_offered_are_those_of_the_catalog() -> None:
-    assert words.offer_kinds("") == [kind.singular for kind in catalog.KINDS]
+    assert offers.kinds("") == [name for kind in catalog.KINDS for name in (kind.singular, kind.plural)]
 
 
 @pytest.mark.parametrize("group", sorted({command.split()[0] for command in COMMANDS if " " in command}))
@@ -95,6 +97,10 @@ def test_it_runs_as_a_module_and_tells_its_version() -> None:
         (("diff", "iris:1"), "two versions"),
         (("diff",), "-f FILE"),
         (("history", "iris", "--at", "yesterday"), "is no time"),
+        (("history", "iris", "--at", "2999-01-01"), "'2999-01-01' is in the future"),
+        (("get", "model/iris", "im"), "write model im or model/im"),
+        (("get", "model,mv", "-w"), "watches one kind at a time"),
+        (("delete", "models"), "which model? write model/NAME"),
         (("rollback", "mlgraph/x", "--to", "one"), "number of a revision"),
         (("version", "add", "iris"), "give one of PATH, --git REPO and --url URL"),
         (("version", "add", "iris", "--url", "http://127.0.0.1/x"), "--sha256"),
@@ -114,7 +120,7 @@ def test_wrong_usage_is_exit_code_2_of_the_process() -> None:
         [sys.executable, "-m", "mizzen.cli.main", "frob"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "No such command 'frob'" in done.stderr
+    assert done.stderr.endswith("\n\nerror: No such command 'frob'.\n")
     assert "Traceback" not in done.stderr
 
 
@@ -127,3 +133,21 @@ def test_a_result_that_nobody_reads_is_no_failure(tmp_path: Path) -> None:
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_usage_faults_are_told_as_all_errors_are(tmp_path: Path) -> None:
+    done = mizzen("get", "models", "-o", "xml", cwd=tmp_path)
+    assert done.stderr == (
+        "Usage: mizzen get [OPTIONS] KIND[/NAME] [NAME…]\nTry 'mizzen get -h' for help.\n\n"
+        "error: Invalid value for '--output' / '-o': 'xml' is not one of 'table', 'wide', 'name', 'json', 'yaml'.\n"
+    )
+    assert mizzen("model", cwd=tmp_path).stderr.startswith("Usage: mizzen model [OPTIONS] COMMAND")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_speaks_of_what_people_type(command: str) -> None:
+    shown = typer.testing.CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200"}).output
+    assert not re.search(r"<(str|int|float|list|Path)|range>|\{", shown.partition("Example:")[0]), shown
+    assert not re.search(r"^  [^E]*<(str|int|float|list|Path)", shown, re.M), shown
+    usage = shown.splitlines()[0].removeprefix(f"Usage: mizzen {command}")
+    assert usage == usage.upper(), usage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.cli import versions
+from mizzen.cli import sending
 from mizzen.sdk import upload
 from tests.unit.cli.command import Plane, commanding, failed, mizzen
 
@@ -56,6 +57,10 @@ def test_versions_that_cannot_be_compared(plane: Plane) -> None:
         (("predict", "nosuch", "-d", "[1]"), "nosuch", "'mizzen get models' lists models"),
         (("predict", "iris", "-d", "[1]"), "iris", "it is registered but not served: 'mizzen serve iris 2'"),
         (("predict", "empty", "-d", "[1]"), "empty", "it is a model without versions"),
+        (("predict", "iris:1", "-d", "[1]"), "iris", "it is registered but not served: 'mizzen serve iris 1'\n"),
+        (("predict", "iris:9", "-d", "[1]"), "iris", "it is not registered: 'mizzen version list iris'"),
+        (("predict", "iris@prod", "-d", "[1]"), "iris", "'mizzen alias list iris' lists its aliases"),
+        (("predict", "iris@", "-d", "[1]"), "'iris@' names no version", "write model:version, model@alias or model"),
         (("rollback", "model/iris"), "was current before", "name one of 1, 2: 'mizzen rollback iris --to 2'"),
         (("token", "revoke", "ana", "zz"), "no token 'zz'", "'mizzen token list ana'"),
         (("token", "create", "bob"), "no user 'bob'", "'mizzen user list' lists them"),
@@ -84,8 +89,8 @@ def test_an_alias_that_is_not_there_is_warned_of(plane: Plane) -> None:
 def test_a_file_that_cannot_be_read_is_no_object(plane: Plane) -> None:
     plane.file("bad.yaml", "a: [1\n")
     plane.file("mixed.yaml", "apiVersion: mizzen.dev/v1alpha1\nkind: Model\nmetadata: {name: a}\n---\n- 1\n")
-    assert plane("lint", "-f", "bad.yaml", check=False).stdout.startswith("bad.yaml: not readable YAML: ")
-    assert "mixed.yaml, line 5: must be an object, not a list" in plane("lint", "-f", "mixed.yaml", check=False).stdout
+    assert plane("lint", "-f", "bad.yaml", check=False).stdout.startswith("bad.yaml: error: not readable YAML: ")
+    assert "mixed.yaml:5: error: must be an object, not a list" in plane("lint", "-f", "mixed.yaml", check=False).stdout
     assert "  bad.yaml: not readable YAML: " in plane("apply", "-f", "bad.yaml", check=False).stderr
 
 
@@ -128,36 +133,74 @@ def test_aliases_are_listed(plane: Plane) -> None:
 def test_an_interrupted_upload_says_from_where_it_goes_on(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upload, "PIECE", 1000)
     plane.file("large.joblib", "x" * 4000)
-    tell, told = versions._Sent.tell, []
+    tell, told = sending.Sending.tell, []
 
-    def interrupted(sent: versions._Sent, done: int, total: int | None) -> None:
+    def interrupted(sent: sending.Sending, done: int, total: int | None) -> None:
         tell(sent, done, total)
         told.append(done)
         if done == 1000:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(versions._Sent, "tell", interrupted)
+    monkeypatch.setattr(sending.Sending, "tell", interrupted)
     done = plane("version", "add", "empty", "large.joblib", check=False)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "interrupted: nothing is registered; the same command goes on from 25%\n"
     kept = max(told)
     told.clear()
-    monkeypatch.setattr(versions._Sent, "tell", lambda sent, done, total: told.append(done))
+    monkeypatch.setattr(sending.Sending, "tell", lambda sent, done, total: told.append(done))
     assert plane("version", "add", "empty", "large.joblib").stdout == "version 1 of empty registered\n"
     assert told[0] == 0
     assert min(told[1:]) >= kept
 
 
-def test_an_interrupt_while_the_plane_works_says_that_it_may_go_on(
-    plane: Plane, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("before_that", "says"), [(False, "no version of late was registered"), (True, "version 1 of late is registered")]
+)
+def test_after_an_interrupt_the_plane_is_asked_whether_the_version_is_there(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch, before_that: bool, says: str
 ) -> None:
-    async def interrupted(*_: Any, **__: Any) -> Any:
+    plane("model", "create", "late", check=False)
+    real = upload.add_version
+
+    async def interrupted(*given: Any, **more: Any) -> Any:
+        if before_that:
+            await real(*given, **more)
         os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(5)
 
     monkeypatch.setattr(upload, "add_version", interrupted)
-    done = plane("version", "add", "iris", "--git", "https://example.org/iris.git", check=False)
-    assert done.returncode == 130
-    assert done.stderr == "interrupted: the plane may go on and register it; see 'mizzen version list iris'\n"
+    done = plane("version", "add", "late", "m.joblib", check=False)
+    assert (done.returncode, done.stderr) == (130, f"interrupted: {says}\n")
+
+
+def test_what_is_read_is_told_with_its_size(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("a", "sub/b"):
+        (tmp_path / name).write_text("x" * 1000)
+    assert sending.described(tmp_path) == f"reading {tmp_path} (2.0 KB)"
+    assert sending.described(tmp_path / "none") == f"reading {tmp_path / 'none'}"
+    assert sending.described({"git": {"repo": "https://example.org/x.git"}}).endswith(
+        "fetches https://example.org/x.git"
+    )
+
+
+def test_a_refused_address_is_spoken_of_as_the_option_it_is(plane: Plane) -> None:
+    refused = plane("version", "add", "iris", "--url", "nonsense", "--sha256", "0" * 64, check=False)
+    failed(refused, "--url: must be http://")
+    refused = plane("version", "add", "iris", "--url", "http://127.0.0.1:1/x", "--sha256", "abc", check=False)
+    failed(refused, "--sha256: must be the sha256 of the file")
+
+
+def test_a_version_that_would_change_is_refused_in_words_for_both_doors(plane: Plane) -> None:
+    plane.file("other.joblib", "other weights")
+    refused = plane("version", "add", "iris", "other.joblib", "--version", "1", check=False)
+    failed(refused, "already exists", "versions never change; leave the version out to make the next one (over HTTP: ")
+
+
+def test_a_key_without_value_and_nobody_to_ask(plane: Plane) -> None:
+    done = plane("secret", "set", "db", "K", check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith("error: Invalid value: K needs a value: K=VALUE, K=@FILE or '-'\n")
 
 
 @pytest.mark.parametrize("words", ["get models", "delete model x", "history x", "describe x", "rollback x"])

@@ -12,6 +12,8 @@ import pytest
 from mizzen.sdk.people import binding_name, targeted
 from tests.unit.cli.command import Plane, commanding, failed
 
+OPEN = "may read and predict everything here: the plane is open to strangers (setting anonymous)"
+
 
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[Plane]:
@@ -26,7 +28,8 @@ def test_users_have_tokens_that_are_shown_once(plane: Plane) -> None:
     token = done.stdout.strip()
     assert re.fullmatch(r"\S{40,}", token)
     assert done.stderr == ""
-    assert plane("whoami", token=token).stdout == "ann\n"
+    assert plane("whoami", token=token).stdout == f"ann\n{OPEN}\n"
+    assert plane("whoami").stdout == "admin, admin of the plane\n"
     listing = plane("token", "list", "ann").stdout
     assert token not in listing
     titles, row = (line.split() for line in listing.splitlines())
@@ -48,21 +51,51 @@ def test_permit_gives_merges_and_takes_back(plane: Plane) -> None:
     assert plane("permit", "ann", "predict", "iris").stdout == "ann may predict iris\n"
     assert plane("permit", "ann", "read", "write", "iris").stdout == "ann may read and predict and write iris\n"
     assert len(plane("get", "rolebindings", "-o", "name").stdout.split()) == 1
-    assert plane("whoami", token=token).stdout == "ann\nmay read and predict and write iris\n"
-    assert plane("permit", "ann", "write", "predict", "iris", "--revoke").stdout == "ann may read iris\n"
+    assert plane("whoami", token=token).stdout == f"ann\nmay read and predict and write iris\n{OPEN}\n"
+    assert plane("permit", "ann", "write", "predict", "iris", "--revoke").stdout == "ann may still read iris\n"
     plane("permit", "ann", "predict", "iris@prod")
     plane("permit", "ann", "write", "namespace/default")
     assert set(plane("whoami", token=token).stdout.splitlines()) == {
-        "ann", "may read iris", "may predict iris@prod", "may write namespace/default",
+        "ann", "may read iris", "may predict iris@prod", "may write namespace/default", OPEN,
     }  # fmt: skip
     plane("delete", "model", "iris", token=token)
     gone = plane("permit", "ann", "read", "iris", "--revoke").stdout
-    assert gone == "ann may no longer do anything by this with iris\n"
+    assert gone == "ann may do nothing by this with iris\n"
     assert len(plane("get", "rolebindings", "-o", "name").stdout.split()) == 2
     failed(
         plane("permit", "ann", "raed", "iris", check=False), "no verb 'raed'", "verbs are read, predict, write, admin"
     )
     failed(plane("permit", "ann", "read", "a/b", check=False), "can be no target", "write iris, iris@prod or")
+    failed(
+        plane("permit", "ann", "read", "namespace/default", "-n", "lab", check=False),
+        "namespace/default and --namespace lab are two namespaces", "leave --namespace out",
+    )  # fmt: skip
+
+
+def test_what_was_not_given_cannot_be_taken_back(plane: Plane) -> None:
+    plane("user", "add", "ann")
+    nothing = plane("permit", "ann", "read", "iris", "--revoke")
+    assert nothing.stdout == "ann may do nothing by this with iris\n"
+    assert "nothing was taken back: ann was not given read by this" in nothing.stderr
+    plane("permit", "ann", "write", "iris")
+    included = plane("permit", "ann", "read", "iris", "--revoke")
+    assert included.stdout == "ann may still write iris, and write includes read\n"
+    assert "nothing was taken back" in included.stderr
+
+
+def test_who_is_deleted_leaves_no_rights_behind(plane: Plane) -> None:
+    plane("user", "add", "ann")
+    plane("permit", "ann", "write", "namespace/default")
+    assert plane("user", "delete", "ann").stdout == "user ann deleted, and taken out of 1 RoleBinding that named them\n"
+    assert plane("user", "add", "ann").stderr == ""
+    assert plane("whoami", token=plane("token", "create", "ann").stdout.strip()).stdout == f"ann\n{OPEN}\n"
+    plane("permit", "bob", "write", "namespace/default")
+    assert "named 'bob' already: they may write namespace/default" in plane("user", "add", "bob").stderr
+
+
+def test_a_token_that_is_not_valid_is_said_to_be_set(plane: Plane) -> None:
+    for words in (("whoami",), ("get", "models"), ("secret", "list")):
+        failed(plane(*words, token="mzn_wrong", check=False), "not known", "MIZZEN_TOKEN is set and not valid here")
 
 
 def test_names_of_bindings_tell_apart_what_reads_alike() -> None:
@@ -118,11 +151,14 @@ def test_the_audit_tells_who_asked_what(plane: Plane) -> None:
     titles, first = (line.split() for line in plane("audit", "--refused").stdout.splitlines())
     assert titles == ["TIME", "ACTOR", "VERB", "KIND", "NAMESPACE", "NAME", "ALLOWED", "CODE", "REQUEST", "REASON"]
     assert first[1:7] == ["ann", "write", "Model", "default", "iris", "no"]
-    assert first[7:10] == ["403", "DELETE", "/apis/mizzen.dev/v1alpha1/namespaces/default/models/iris"]
+    assert first[7:10] == ["403", "DELETE", "/model/iris"]
     assert plane("audit", "--actor", "nobody").stderr == "nothing was asked\n"
     made = json.loads(plane("audit", "--kind", "models", "--since", "1h", "-o", "json").stdout)["items"]
     assert [(entry["actor"], entry["allowed"]) for entry in made] == [("ann", False), ("admin", True)]
     assert len(json.loads(plane("audit", "--limit", "2", "-o", "json").stdout)["items"]) == 2
-    failed(plane("audit", token=token, check=False), "ann may not admin")
+    failed(plane("audit", token=token, check=False), "ann may not read the audit: that is for admins of the plane")
+    failed(plane("audit", "--kind", "modle", check=False), "no kind 'modle'", "did you mean 'model'?")
+    users = json.loads(plane("audit", "--kind", "user", "-o", "json").stdout)["items"]
+    assert [(entry["verb"], entry["name"]) for entry in users] == [("admin", "ann"), ("admin", "ann")]
     wrong = plane("audit", "--since", "yesterday", check=False)
     assert (wrong.returncode, "is no time" in wrong.stderr) == (2, True)

@@ -51,8 +51,11 @@ def test_models_are_created_listed_described_and_deleted(plane: Plane) -> None:
     version(plane)
     served(plane, "1")
     shown = plane("model", "describe", "iris").stdout
-    assert "version 1: sklearn, by admin" in shown
-    assert "server iris-1: version 1, ready" in shown
+    assert shown.splitlines()[2:] == plane("describe", "model/iris").stdout.splitlines()[2:]  # ages move on
+    assert "    team: vision\n" in shown
+    assert "Versions\n  1: sklearn, by admin\n" in shown
+    assert "Servers\n  iris-1: version 1, ready, http" in shown
+    assert "Last changes\n" in shown
     assert json.loads(plane("model", "describe", "iris", "-o", "json").stdout)["name"] == "iris"
     failed(plane("model", "create", "iris", check=False), "already exists")
     failed(plane("model", "delete", "iris", check=False), "in use")
@@ -92,11 +95,11 @@ def test_aliases_are_set_moved_and_deleted(plane: Plane) -> None:
     version(plane, content="other")
     assert plane("alias", "set", "iris", "prod", "1").stdout == "iris@prod is version 1\n"
     plane("alias", "set", "iris", "prod", "2")
-    assert "alias prod: version 2" in plane("model", "describe", "iris").stdout
+    assert "  aliases:\n    prod: '2'\n" in plane("model", "describe", "iris").stdout
     failed(plane("version", "delete", "iris", "2", check=False), "prod")
     told = plane("history", "iris").stdout.splitlines()
-    assert [line.partition("Model/iris ")[2].strip() for line in (told[0], *told[-2:])] == [
-        "", "aliases.prod: - -> 1", "aliases.prod: 1 -> 2",
+    assert [line.partition("updated")[2].strip() for line in told[-2:]] == [
+        "aliases.prod: - -> 1", "aliases.prod: 1 -> 2",
     ]  # fmt: skip
     compared = plane("diff", "iris:1", "iris@prod", check=False)
     assert compared.stdout.startswith("iris:1 -> iris:2\n")
@@ -114,8 +117,8 @@ def test_a_model_rolls_back_to_what_was_current(plane: Plane) -> None:
     assert plane("rollback", "model/iris", "--to", "v2").stdout == "version 2 of iris is current\n"
     assert plane("rollback", "model/iris").stdout == "version 1 of iris is current\n"
     failed(plane("rollback", "iris", "--to", "9", check=False), "has no version 9")
-    moves = [row for row in rows(plane("history", "iris").stdout) if row[2] in ("promoted", "rolledback")]
-    assert [row[4] for row in moves] == ["1", "3", "1", "2", "1"]
+    moves = [row for row in rows(plane("history", "iris").stdout) if row[4] in ("promoted", "rolledback")]
+    assert [row[5] for row in moves] == ["1", "3", "1", "2", "1"]
     assert plane("rollback", "iris", "--to", "3", "-o", "json").stdout.count('"version": "3"') == 1
 
 
@@ -125,7 +128,7 @@ def test_a_version_that_is_not_served_is_served_before_the_model_rolls_back(plan
     served(plane, version(plane, content="two"))
     plane("promote", "iris", "1")
     plane("promote", "iris", "2")
-    plane("delete", "im", "iris-1")
+    plane("delete", "im", "iris-1", "--no-wait")
     plane.control.release(Ref("InferenceModel", "iris-1"))
     control = plane.control
 
@@ -174,8 +177,9 @@ def test_history_at_a_time_shows_the_object_as_it_was(plane: Plane) -> None:
     assert yaml.safe_load(plane("history", "mlgraph/g", "--at", first["time"]).stdout)["spec"]["timeoutMs"] == 100
     then = json.loads(plane("history", "mlgraph/g", "--at", second["time"], "-o", "json").stdout)
     assert (then["spec"]["timeoutMs"], then["number"], then["actor"]) == (200, 2, "admin")
-    failed(plane("history", "mlgraph/g", "--at", "3d", check=False), "was not there", "its history begins at")
+    failed(plane("history", "mlgraph/g", "--at", "3d", check=False), "MLGraph/g did not exist", "its history begins at")
     plane("model", "create", "iris", "--framework", "sklearn")
+    failed(plane("history", "iris", "--at", "3d", check=False), "Model/iris did not exist", "its history begins at")
     number = version(plane)
     served(plane, number)
     plane("promote", "iris", number)

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
+from mizzen.errors import NotFound
 from mizzen.kinds.meta import Condition, Meta, Resource
 from mizzen.kinds.workload import ReplicaStatus
+from mizzen.stores.records import Identities, Secrets
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DIGEST = "sha256:" + "0" * 64
+
+
+class _Nobody:
+    """A plane without users and secrets."""
+
+    async def principals(self) -> tuple[()]:
+        return ()
+
+    async def get(self, namespace: str, name: str) -> None:
+        raise NotFound(f"secret '{name}' does not exist in namespace {namespace}")
+
+
+NOBODY = (cast("Identities", _Nobody()), cast("Secrets", _Nobody()))
 
 
 def meta(name: str, *, deleting: bool = False, generation: int = 1, **more: Any) -> Meta:

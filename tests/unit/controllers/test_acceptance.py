@@ -25,9 +25,10 @@ from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Condition, Meta, Ref, Resource, Status
 from mizzen.reconcile.controller import Decision
 from mizzen.reconcile.loop import Loop
+from mizzen.stores.records import Principal
 from mizzen.stores.sqlite import SqliteStore
 from tests.unit.controllers.engine import ScriptedEngine
-from tests.unit.controllers.objects import NOW
+from tests.unit.controllers.objects import NOBODY, NOW, model, version
 
 OWN = ("Model", "ModelVersion", "InferenceModel", "Workload")
 BAD: dict[str, Any] = {
@@ -47,14 +48,14 @@ def test_a_bad_stored_spec_is_not_accepted_and_everything_else_stays(kind: str) 
     )
     told = {"conditions": [other.wire()], "phase": "Running", "inner": {"a": [1, None]}, "observedGeneration": 1}
     stored = Resource(kind, Meta("x", generation=2), {"nonsense": 1, **BAD}, told)
-    status = Acceptance(kind, Context()).decide(AcceptanceFacts(stored), NOW).status
+    status = Acceptance(kind, Context(), *NOBODY).decide(AcceptanceFacts(stored), NOW).status
     assert status is not None
     written = status.wire()
     assert (written["phase"], written["inner"], written["observedGeneration"]) == ("Running", told["inner"], 2)
     [accepted, kept] = status.conditions
     assert (accepted.type, accepted.status, accepted.reason) == ("Accepted", "False", "InvalidSpec")
     assert kept == other
-    assert Acceptance(kind, Context()).decide(AcceptanceFacts(_going(stored)), NOW) == Decision()
+    assert Acceptance(kind, Context(), *NOBODY).decide(AcceptanceFacts(_going(stored)), NOW) == Decision()
 
 
 def _going(resource: Resource) -> Resource:
@@ -73,7 +74,7 @@ DATA = st.recursive(
 SPECS = st.dictionaries(st.sampled_from(FIELDS), DATA, max_size=6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(kind=st.sampled_from([kind.name for kind in catalog.KINDS if not kind.virtual]), spec=SPECS)
 def test_no_spec_makes_a_controller_fail(kind: str, spec: dict[str, Any]) -> None:
     resource = Resource(kind, Meta("x", uid="u", generation=1), spec)
@@ -98,7 +99,7 @@ def _decide(resource: Resource) -> Decision:
         case "Workload":
             return Workloads(ScriptedEngine()).decide(WorkloadFacts(resource), NOW)
         case kind:
-            return Acceptance(kind, known).decide(AcceptanceFacts(resource), NOW)
+            return Acceptance(kind, known, *NOBODY).decide(AcceptanceFacts(resource), NOW)
 
 
 def test_the_loop_comes_to_rest_with_bad_specs_of_all_kinds(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -107,7 +108,9 @@ def test_the_loop_comes_to_rest_with_bad_specs_of_all_kinds(tmp_path: Path, capl
         store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: f"id-{next(ids)}")
         known = Context()
         working = (Models(known), Versions(known), Serving("http://x", known), Workloads(ScriptedEngine()))
-        loop = Loop(store, [*working, *(Acceptance(kind, known) for kind in acceptance.KINDS)], now=lambda: NOW)
+        loop = Loop(
+            store, [*working, *(Acceptance(kind, known, *NOBODY) for kind in acceptance.KINDS)], now=lambda: NOW
+        )
         refs = [(await store.create(Resource(kind, Meta("x"), BAD), "ann")).ref for kind in (*acceptance.KINDS, *OWN)]
         task = asyncio.create_task(loop.run())
         try:
@@ -134,3 +137,54 @@ async def _refused(store: SqliteStore, ref: Ref) -> bool:
     status = Status.of(resource)
     accepted = status.condition("Accepted")
     return accepted is not None and accepted.status == "False" and status.observed_generation == 1
+
+
+SERVING = {
+    "name": "serve", "type": "model-serving",
+    "properties": {"predictors": [{"name": "default", "modelVersion": "iris:4"}]},
+}  # fmt: skip
+NAMING: dict[str, tuple[dict[str, Any], str]] = {
+    "TrainingJob": ({"modelName": "iris", "version": "4", "image": "x"}, "model 'iris' has no version 4 yet"),
+    "Application": ({"components": [SERVING]}, "component 'serve' needs iris version 4, which does not exist"),
+    "RoleBinding": (
+        {"subjects": ["ada"], "verbs": ["read"], "target": {"model": "iris"}}, "nothing is called 'iris' yet",
+    ),
+}  # fmt: skip
+
+
+def test_what_a_spec_waits_for_is_told_until_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptance, "AGAIN", 0.05)
+
+    async def main() -> None:
+        ids = itertools.count()
+        store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: f"id-{next(ids)}")
+        known = Context(capabilities=frozenset({"containers"}))
+        loop = Loop(
+            store, [Acceptance(kind, known, store.identities, store.secrets) for kind in NAMING], now=lambda: NOW
+        )
+        refs = [(await store.create(Resource(kind, Meta("x"), NAMING[kind][0]), "ann")).ref for kind in NAMING]
+        task = asyncio.create_task(loop.run())
+        try:
+            async with asyncio.timeout(30):
+                for ref in refs:
+                    await _eventually(partial(_says, store, ref, NAMING[ref.kind][1]))
+                await _eventually(partial(_says, store, refs[-1], "there is no user 'ada' yet: mizzen user add ada"))
+                await store.create(Resource("Model", Meta("iris"), model().spec), "ann")
+                await store.create(Resource("ModelVersion", Meta("iris.4"), version("4").spec), "ann")
+                await store.identities.add_principal(Principal("ada", NOW, "ann"))
+                for ref in refs:
+                    await _eventually(partial(_says, store, ref, ""))
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            await store.close()
+
+    asyncio.run(main())
+
+
+async def _says(store: SqliteStore, ref: Ref, part: str) -> bool:
+    """Accepted, with this in its message; without a word when it is empty."""
+    accepted = Status.of(await store.get(ref)).condition("Accepted")
+    if accepted is None or not accepted.true:
+        return False
+    return part in accepted.message if part else accepted.message == ""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import stat
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +23,7 @@ from mizzen.kinds.meta import Meta, Resource
 from mizzen.server.bindings import Bindings
 from mizzen.stores.records import Principal, Token
 from mizzen.stores.sqlite import SqliteStore
+from tests.unit.controllers.publishing import eventually, running
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ADMIN = Pass(digest="a" * 64, id="admin-token", principal="admin", admin=True)
@@ -95,23 +96,6 @@ def over_a_store(test: Callable[[Plane], Coroutine[Any, Any, None]]) -> Callable
 
     run.__name__, run.__doc__ = test.__name__, test.__doc__
     return run
-
-
-@contextlib.asynccontextmanager
-async def running(publisher: AccessPublisher) -> AsyncIterator[None]:
-    task = asyncio.create_task(publisher.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - a file tells nobody that it changed
-            await asyncio.sleep(0.005)
 
 
 @over_a_store

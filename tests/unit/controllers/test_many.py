@@ -24,7 +24,7 @@ from mizzen.reconcile.loop import Loop
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Event, Store
 from tests.unit.controllers.engine import ScriptedEngine
-from tests.unit.controllers.objects import NOW, inference_model, model, version
+from tests.unit.controllers.objects import NOBODY, NOW, inference_model, model, version
 from tests.unit.reconcile import virtual
 from tests.unit.reconcile.memory import CountingStore
 
@@ -36,7 +36,7 @@ class Machine:
         known = Context()
         working = (Models(known), Versions(known), Serving("http://x", known), Workloads(ScriptedEngine()))
         self.decisions = 0
-        self.loop = Loop[Store](store, [*working, *(Acceptance(kind, known) for kind in KINDS)], now=self._now)
+        self.loop = Loop[Store](store, [*working, *(Acceptance(kind, known, *NOBODY) for kind in KINDS)], now=self._now)
 
     def _now(self) -> datetime:
         self.decisions += 1

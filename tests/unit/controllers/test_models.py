@@ -207,7 +207,7 @@ def newest_wish_come_true(past: list[tuple[dict[str, str], set[str]]], alias: st
 def test_an_alias_of_a_version_that_is_not_there_is_told() -> None:
     status, reason, message = accepted(decide(model(aliases={"prod": "9"})))
     assert (status, reason) == ("True", "AcceptedWithWarnings")
-    assert message == "spec.aliases.prod: there is no version 9 yet"
+    assert message == "spec.aliases.prod: there is no version 9 yet; the alias answers once there is"
 
 
 IRIS = model(current="1")

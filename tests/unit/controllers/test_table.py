@@ -21,6 +21,7 @@ from mizzen.kinds.meta import Ref, Resource
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Listing, Where
 from tests.unit.controllers.objects import NOW, inference_model, model, workload
+from tests.unit.controllers.publishing import eventually, running
 from tests.unit.reconcile import virtual
 from tests.unit.reconcile.memory import EVERYTHING, CountingStore, MemoryStore
 
@@ -33,23 +34,6 @@ async def opened(folder: Path) -> AsyncIterator[SqliteStore]:
         yield store
     finally:
         await store.close()
-
-
-@contextlib.asynccontextmanager
-async def running(publisher: TablePublisher) -> AsyncIterator[None]:
-    task = asyncio.create_task(publisher.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - a file tells nobody that it changed
-            await asyncio.sleep(0.005)
 
 
 async def put(store: SqliteStore | MemoryStore, resource: Resource) -> None:

@@ -207,7 +207,8 @@ def test_a_secret_reaches_the_process_and_nothing_else(tmp_path: Path) -> None:
         try:
             (replica,) = (await engine.apply(given)).replicas
             assert (replica.state, replica.reason) == ("waiting", "SecretNotFound")
-            assert replica.message == "TOKEN needs key 'token' of secret 'hub', which is not there: mizzen secret set"
+            missing = "TOKEN needs key 'token' of secret 'hub', which is not there"
+            assert replica.message == f"{missing}: mizzen secret set hub token"
             secrets["default", "hub", "token"] = HIDDEN
             seen = await _observed(engine, lambda seen: seen.replicas[0].state == "ready", given)
             assert HIDDEN not in repr(seen)

@@ -23,7 +23,9 @@ from mizzen.gateway.serve import Guard, Limits, serve
 from mizzen.graph.plan import Plan, Route, Server, Table, encode
 from mizzen.protocol import frames, msgpack
 
-LIMITS = Limits(max_body_bytes=1 << 20, queue_limit=256, queue_bytes=64 << 20, hold_seconds=10.0, stop_timeout=10.0)
+LIMITS = Limits(
+    max_body_bytes=1 << 20, queue_limit=256, queue_bytes=64 << 20, hold_seconds=10.0, stop_timeout=10.0, connections=500
+)
 DEADLINE = 30.0
 
 

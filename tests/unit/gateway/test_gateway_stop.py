@@ -100,7 +100,7 @@ def process(runtime: Runtime, folder: Path) -> Iterator[tuple[subprocess.Popen[b
         "import socket, sys, uvloop; from pathlib import Path; from mizzen.gateway.serve import Guard, Limits, serve\n"
         "guard = Guard(Path('access.json'), Path('refusals'), 'gateway-0', loopback=True, anonymous=True)\n"
         "uvloop.run(serve(socket=socket.socket(fileno=int(sys.argv[1])), table=Path(sys.argv[2]),"
-        " guard=guard, limits=Limits(1 << 20, 256, 64 << 20, 10.0, 10.0)))\n"
+        " guard=guard, limits=Limits(1 << 20, 256, 64 << 20, 10.0, 10.0, 500)))\n"
         "print('after', flush=True)"
     )
     with listening() as listener:

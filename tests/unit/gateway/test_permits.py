@@ -76,7 +76,7 @@ def expected(access: Access, given: tuple[bytes, ...], verbs: tuple[Verb, ...], 
 asking = st.tuples(given_, st.sampled_from((PREDICT, READ, SEE)), targets)
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(
     st.booleans(),
     st.booleans(),

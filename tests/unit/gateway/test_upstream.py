@@ -68,12 +68,7 @@ def test_what_must_not_run_twice_is_502(runtime: Runtime, start_gateway: Callabl
 
 def test_requests_wait_for_a_lost_replica(gateway: Gateway, runtime: Runtime) -> None:
     runtime.down()
-    until(lambda: gateway.ask("GET", "/v2/models/m/ready").status == 503)
-    with gateway.client() as client:
-        client.send(infer_request([1.0]))
-        until(lambda: _queued(gateway) == 1)
-        runtime.up()
-        assert client.answer().sums == [1.0]
+    a_request_waits_for(runtime, gateway)
 
 
 def test_after_the_hold_they_get_503(runtime: Runtime, start_gateway: Callable[..., Gateway], folder: Path) -> None:
@@ -103,6 +98,10 @@ def test_a_new_gateway_waits_for_its_first_replica(
     runtime.down()
     publish(folder / "table.json", table_of(runtime.address))
     gateway = start_gateway()
+    a_request_waits_for(runtime, gateway)
+
+
+def a_request_waits_for(runtime: Runtime, gateway: Gateway) -> None:
     until(lambda: gateway.ask("GET", "/v2/models/m/ready").status == 503)
     with gateway.client() as client:
         client.send(infer_request([1.0]))

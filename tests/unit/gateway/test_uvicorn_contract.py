@@ -1,4 +1,4 @@
-"""The parts of uvicorn and httptools that `gateway.front` and `gateway.serve` lean on without being promised them.
+"""The parts of uvicorn and httptools that `front`, `line` and `serve` of the gateway lean on without being promised.
 
 When a new uvicorn breaks one of these, this file says which, before anything subtle happens to a request.
 """

@@ -10,7 +10,7 @@ KNOWN = frozenset(
     {
         "type", "format", "description", "properties", "required", "items", "additionalProperties", "enum", "nullable",
         "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems",
-        "pattern", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string",
+        "maxProperties", "pattern", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string",
     }
 )  # fmt: skip
 """No $ref, default, title, uniqueItems, const, anyOf…: what we write must do without."""
@@ -100,7 +100,9 @@ def _broken(schema: dict[str, Any], value: Any) -> Iterator[str]:
             yield "minimum"
         if high is not None and (value > high or (schema.get("exclusiveMaximum") and value == high)):
             yield "maximum"
-    for kind, least, most in ((str, "minLength", "maxLength"), (list, "minItems", "maxItems")):
+    for kind, least, most in (
+        (str, "minLength", "maxLength"), (list, "minItems", "maxItems"), (dict, "minProperties", "maxProperties"),
+    ):  # fmt: skip
         if isinstance(value, kind) and not schema.get(least, 0) <= len(value) <= schema.get(most, len(value)):
             yield f"{least} or {most}"
     if isinstance(value, str) and not re.search(schema.get("pattern", ""), value):

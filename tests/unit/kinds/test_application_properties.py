@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mizzen.errors import Invalid
@@ -58,6 +58,7 @@ def _with(data: Any, place: tuple[Any, ...], value: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)
+@settings(deadline=None)  # the first one builds the types
 @given(data=st.data())
 def test_a_manifest_with_anything_in_one_place_is_examined(kind: str, data: st.DataObject) -> None:
     place = data.draw(st.sampled_from([place for place in _places(MANIFESTS[kind]) if place]))

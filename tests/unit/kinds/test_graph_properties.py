@@ -72,14 +72,14 @@ def test_a_cycle_is_refused_and_a_real_one_is_named(dependencies: dict[str, list
 
 
 def test_long_chains_and_rings_are_no_trouble() -> None:
-    chain = {f"n{index}": [f"n{index - 1}"] if index else [] for index in range(3000)}
+    chain = {f"n{index}": [f"n{index - 1}"] if index else [] for index in range(1000)}
     assert not examined(_spec(chain)).faults
-    (fault,) = examined(_spec(chain | {"n0": ["n2999"]})).faults
-    assert fault.message.endswith("n2999 -> n0")
+    (fault,) = examined(_spec(chain | {"n0": ["n999"]})).faults
+    assert fault.message.endswith("n999 -> n0")
 
 
-def test_thousands_of_wrong_names_are_not_all_puzzled_over() -> None:
-    spec = dag(*(node(f"node-{index}", f"nod-{index}") for index in range(2000)))
+def test_a_thousand_wrong_names_are_not_all_puzzled_over() -> None:
+    spec = dag(*(node(f"node-{index}", f"nod-{index}") for index in range(1000)))
     assert len(examined(spec).faults) == MOST
 
 

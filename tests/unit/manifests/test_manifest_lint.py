@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mizzen.errors import Invalid
 from mizzen.kinds.meta import API_VERSION
 from mizzen.manifests import reader
-from mizzen.manifests.lint import CAPABILITIES, Checked, demand_good, lint
+from mizzen.manifests.lint import CAPABILITIES, Checked, lint
 
 HEAD = f"apiVersion: {API_VERSION}\n"
 
@@ -103,21 +102,9 @@ spec:
 def test_one_object_twice_is_a_warning() -> None:
     model = f"{HEAD}kind: Model\nmetadata: {{name: a}}\n"
     assert warnings(f"{model}---\n{model}") == [
-        "metadata.name: Model/a is also in file.yaml, line 1; applied in this order, the last one stays"
+        "metadata.name: Model/a is also in file.yaml:1; applied in this order, the last one stays"
     ]
     elsewhere = f"{HEAD}kind: Model\nmetadata: {{name: a, namespace: other}}\n"
     assert warnings(f"{model}---\n{elsewhere}") == []
     default = f"{HEAD}kind: Model\nmetadata: {{name: a, namespace: default}}\n"
     assert len(warnings(f"{model}---\n{default}")) == 1
-
-
-def test_the_faults_of_all_come_in_one_error() -> None:
-    good = f"{HEAD}kind: Model\nmetadata: {{name: good}}\n"
-    text = f"{HEAD}kind: Model\n---\n{good}---\n{HEAD}kind: Modle\nmetadata: {{name: b}}\n"
-    with pytest.raises(Invalid, match="2 faults; nothing was sent") as caught:
-        demand_good(checked(text))
-    assert [str(fault) for fault in caught.value.faults] == [
-        "file.yaml: Model/?: metadata.name: required",
-        "file.yaml: Model/b: kind: unknown 'Modle'; did you mean 'Model'?",
-    ]
-    demand_good(checked(good))

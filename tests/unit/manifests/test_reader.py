@@ -28,7 +28,7 @@ ALIAS_PAIRS = [
 ]
 
 
-def one(text: str) -> Document:
+def one(text: str | bytes) -> Document:
     (document,) = reader.read_text(text)
     return document
 
@@ -180,6 +180,9 @@ def test_lists_are_their_items() -> None:
         ("a: [\n", "not readable YAML: did not find expected node content while parsing a flow node, line 2, column 1"),
         ("a: 1\na: 2\n", "not readable YAML: the key 'a' is repeated, line 2, column 1"),
         ("on: 1\n", "not readable YAML: the key 'on' is no text; quote it, line 1, column 1"),
+        ("a:\n\tb: 1\n", "not readable YAML: a tab; indent with blanks, line 2, column 1"),
+        (b"\x80\x04K\x01.", "not text: byte 1 is no UTF-8"),
+        ("a: \x00", "not text: character 4 is a control character"),
         ("a: &x 1\nb: *x\n", "not readable YAML: aliases are not supported, line 2, column 4"),
         ('{"a": 1, "a": 2}', "not readable JSON: the key 'a' is repeated"),
         ('{"a": nope nope,,}', "not readable JSON: Expecting value: line 1 column 7 (char 6)"),
@@ -187,7 +190,7 @@ def test_lists_are_their_items() -> None:
         ("just text\n", "must be an object, not a text"),
     ],
 )
-def test_what_cannot_be_read_is_a_fault_with_its_place(text: str, says: str) -> None:
+def test_what_cannot_be_read_is_a_fault_with_its_place(text: str | bytes, says: str) -> None:
     document = one(text)
     assert texts(document) == [says]
     assert document.data == {}

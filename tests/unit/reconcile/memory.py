@@ -6,7 +6,7 @@ import asyncio
 import copy
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -55,6 +55,9 @@ class MemoryStore:
         found = _Present(self.objects).list(kind, where)
         end = len(found) if limit is None else start + limit
         return Listing(found[start:end], str(version), f"{version}/{end}" if end < len(found) else None)
+
+    async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
+        return frozenset(refs) & self.objects.keys()
 
     async def check(self, guard: Guard) -> None:
         self._ask(guard)
@@ -113,7 +116,7 @@ class MemoryStore:
             return None
         return old if old.deleting else self._write("MODIFIED", replace(old, meta=replace(old.meta, deleted=TIME)))
 
-    async def watch(self, kind: str | None, since: str) -> AsyncIterator[Event]:
+    async def watch(self, kind: str | None, since: str, *, quiet: float | None = None) -> AsyncIterator[Event]:
         place = int(since)
         while True:
             if place < self.horizon:
@@ -192,6 +195,20 @@ class _Present:
             and (where.owner is None or where.owner in {owner.uid for owner in item.meta.owners})
             and all(catalog.field(item, path) == value for path, value in where.fields.items())
             and selectors.holds(where.labels, item.meta.labels)
+        )
+
+    def newest(self, kind: str, model: Ref, most: int) -> tuple[Resource, ...]:
+        return tuple(reversed(self._of(kind, model)))[:most]
+
+    def count(self, kind: str, model: Ref) -> int:
+        return len(self._of(kind, model))
+
+    def _of(self, kind: str, model: Ref) -> tuple[Resource, ...]:
+        """Oldest first: a dict keeps the order in which things came."""
+        return tuple(
+            item
+            for ref, item in self.objects.items()
+            if (ref.kind, ref.namespace, catalog.model_of(item)) == (kind, model.namespace, model.name)
         )
 
 

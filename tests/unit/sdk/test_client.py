@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+import mizzen
 from mizzen import errors
 from mizzen.kinds.meta import Condition, Ref
 from mizzen.kinds.serving import InferenceModelStatus
+from mizzen.sdk import deployment
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.locate import Place
 from tests.support.answers import Answers, answering
@@ -122,6 +124,19 @@ def test_a_model_that_cannot_be_served_leaves_only_its_version(
     assert "mizzen serve iris 1" in caught.value.hint
     assert control.run(control.store.get(Ref("InferenceModel", "iris-1"))).deleting
     control.run(control.store.get(Ref("ModelVersion", "iris.1")))
+
+
+def test_what_nobody_vouched_for_is_said_once_with_what_to_do(control: Harness, inference: Answers) -> None:
+    path = control.file("model.joblib")
+    said = f"'model.joblib' is a pickle, and {deployment.UNTRUSTED}: an admin of the model has to vouch for it"
+    controllers = Controllers(
+        control, inference, Condition(type="Ready", status="False", reason="LoadFailed", message=said)
+    )
+    with pytest.raises(errors.ModelFailed) as caught:
+        on(control.url, inference.url, lambda plane: plane.deploy("iris", path))
+    controllers.join()
+    assert caught.value.message == f"iris-1 cannot be served (LoadFailed): {said}"
+    assert caught.value.hint.startswith("let an admin of the model run 'mizzen version trust iris 1'; ")
 
 
 def test_a_first_version_that_is_refused_leaves_no_model(control: Harness, inference: Answers) -> None:
@@ -266,3 +281,26 @@ def test_an_unknown_model_is_not_found(control: Harness, inference: Answers) -> 
     inference.give["GET", "/v2/models/nobody"] = (404, {"error": "no model 'nobody'"})
     with pytest.raises(errors.NotFound, match="nobody"):
         on(control.url, inference.url, lambda plane: plane.predict("nobody", [[1]]))
+
+
+def test_versions_and_aliases_are_asked_by_their_own_paths(control: Harness, inference: Answers) -> None:
+    asked = {"iris:2": "2", "iris:v02": "2", "iris:best": "best", "iris@prod": "prod"}
+    paths = {"iris": "iris"} | {name: f"iris/versions/{version}" for name, version in asked.items()}
+    for path in paths.values():
+        inference.give["GET", f"/v2/models/{path}"] = (
+            200,
+            {"inputs": [{"name": "x", "datatype": "FP64", "shape": [-1]}]},
+        )
+        inference.give["POST", f"/v2/models/{path}/infer"] = (200, {"outputs": [OUTPUT], "model_version": path})
+    with mizzen.Plane(Place(control.url, inference.url, TOKEN)) as plane:
+        for name, path in paths.items():
+            plane.predict(name, [1.0])
+            assert inference.asked[-1].path == f"/v2/models/{path}/infer"
+        model = plane.model("iris")
+        for more, path in (({}, "iris"), ({"version": 2}, paths["iris:2"]), ({"alias": "prod"}, paths["iris@prod"])):
+            model.predict([1.0], **more)
+            assert inference.asked[-1].path == f"/v2/models/{path}/infer"
+        with pytest.raises(errors.Invalid, match="not both"):
+            model.predict([1.0], version=1, alias="prod")
+        with pytest.raises(errors.Invalid, match="names no version"):
+            plane.predict("iris:1:2", [1.0])

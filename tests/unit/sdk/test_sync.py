@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -10,11 +11,15 @@ import pytest
 
 import mizzen
 from mizzen import errors
+from mizzen.kinds.meta import Ref
 from mizzen.sdk import locate, upload
+from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.loop import LoopThread
 from mizzen.supervisor.protocol import Listener
 from tests.support.supervised import supervised
 from tests.unit.server.harness import TOKEN, Harness, serving
+
+MODEL = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "Model", "metadata": {"name": "iris"}}
 
 
 @pytest.fixture
@@ -83,6 +88,39 @@ def test_importing_the_package_loads_nothing_and_the_sdk_no_pydantic() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_the_package_shows_what_it_offers_and_has_every_error() -> None:
+    family = {sort.__name__: sort for sort in errors.FAMILY.values()}
+    assert set(family) | {"connect", "start", "Plane", "Model"} <= set(dir(mizzen))
+    assert {name: getattr(mizzen, name) for name in family} == family
+    assert all(getattr(mizzen, name) is not None for name in mizzen.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        mizzen.nothing  # noqa: B018
+
+
+def test_an_error_printed_has_its_hint(control: Harness) -> None:
+    with mizzen.connect(control.url, TOKEN) as plane, pytest.raises(mizzen.NotFound) as caught:
+        plane.get("modles", "iris")
+    assert str(caught.value) == "no kind has the plural 'modles'\nhint: did you mean 'models'?"
+
+
+def test_objects_are_deleted_with_what_is_in_the_way_and_until_they_are_gone(control: Harness) -> None:
+    with mizzen.connect(control.url, TOKEN) as plane:
+        plane.deploy("iris", control.file("model.joblib"), wait=False)
+        with pytest.raises(mizzen.Conflict, match="cascade=True in Python") as caught:
+            plane.delete("model", "iris")
+        assert caught.value.hint in str(caught.value)
+        plane.delete("Model", "iris", cascade=True, wait=False)
+        control.release(Ref("InferenceModel", "iris-1"))
+        with pytest.raises(mizzen.Invalid, match="cascade is for a model"):
+            plane.delete("node", "edge", cascade=True)
+        plane.apply({
+            "apiVersion": "mizzen.dev/v1alpha1", "kind": "Node", "metadata": {"name": "edge", "namespace": "lab"},
+            "spec": {"layer": "edge"},
+        })  # fmt: skip
+        plane.delete("node", "edge", namespace="lab")
+        assert plane.list("nodes", namespace="lab") == []
+
+
 def test_the_loop_thread_ends_what_is_left_early() -> None:
     ended = []
 
@@ -126,6 +164,29 @@ def test_times_of_a_models_past_are_written_as_on_the_command_line(control: Harn
             model.as_of("1h")
         with pytest.raises(errors.Invalid, match="'soon' is no time"):
             model.history(at="soon")
+
+
+def test_any_object_is_explained_compared_and_gone_back_with(control: Harness) -> None:
+    with mizzen.connect(control.url, TOKEN) as plane:
+        model = plane.model("iris").create()
+        for content in ("one", "two"):
+            model.add_version(control.file("model.joblib", content))
+        compared = plane.compare("iris:1", "iris:2")
+        assert [(file.path, file.change) for file in compared.files] == [("model.joblib", "changed")]
+        assert plane.explain("model.track")["default"] == "manual"
+        for track in ("latest", "manual"):
+            plane.apply({**MODEL, "spec": {"track": track}})
+        assert [entry["action"] for entry in plane.revisions("Model", "iris")] == ["created", "updated", "updated"]
+        assert plane.restore("Model", "iris").number == 2
+        assert plane.get("Model", "iris")["spec"]["track"] == "latest"
+        with pytest.raises(errors.Invalid, match="in the future"):
+            model.as_of("2999-01-01")
+
+
+def test_both_clients_delete_a_model_alike() -> None:
+    sync, real = (inspect.signature(call).parameters for call in (mizzen.Model.delete, AsyncPlane.delete_model))
+    assert {name: sync[name].default for name in ("cascade", "wait")} == {"cascade": False, "wait": True}
+    assert all(real[name].default == sync[name].default for name in ("cascade", "wait"))
 
 
 def test_what_cannot_be_meant_is_refused_in_words(control: Harness) -> None:

@@ -22,6 +22,16 @@ def admin(plane: Harness) -> httpx2.Client:
     return plane.client()
 
 
+@pytest.fixture
+def iris(plane: Harness, admin: httpx2.Client) -> httpx2.Client:
+    """A client, and a model with versions 1 and 2."""
+    admin.post("/model", json={"name": "iris"})
+    for content in ("one", "two"):
+        answer = admin.post("/model/iris/version", json={"path": plane.file("m.pkl", content)})
+        assert answer.status_code == 201
+    return admin
+
+
 @pytest.fixture(scope="module")
 def shared_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     with serving(tmp_path_factory.mktemp("plane")) as harness:

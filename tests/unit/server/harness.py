@@ -53,17 +53,18 @@ class Harness:
     def client(self, token: str | None = TOKEN, **headers: str) -> httpx2.Client:
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
-        client = httpx2.Client(base_url=self.url, headers=headers, timeout=30, trust_env=False)
+        # Without `verify=False` it reads the certificate authorities, which takes longer than most tests.
+        client = httpx2.Client(base_url=self.url, headers=headers, timeout=30, trust_env=False, verify=False)
         self.clients.append(client)
         return client
 
     def user(self, name: str) -> str:
         """A token of a user who is made for it, if need be."""
-        with httpx2.Client(base_url=self.url, headers={"authorization": f"Bearer {TOKEN}"}, trust_env=False) as admin:
-            assert admin.post("/user", json={"name": name}).status_code in (201, 409)
-            answer = admin.post(f"/user/{name}/token")
-            assert answer.status_code == 201, answer.text
-            return str(answer.json()["token"])
+        admin = self.client()
+        assert admin.post("/user", json={"name": name}).status_code in (201, 409)
+        answer = admin.post(f"/user/{name}/token")
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["token"])
 
     def permit(
         self, name: str, *verbs: str, subjects: Sequence[str], namespace: str = "default", **target: str
@@ -187,3 +188,16 @@ def serving(
         thread.join(20)
         listener.close()
         assert not thread.is_alive()
+
+
+def deploy(
+    plane: Harness, admin: httpx2.Client, name: str = "iris", content: str = "one", *, ready: bool = True
+) -> str:
+    """A model with one more version, served. The id of its server."""
+    admin.post("/model", json={"name": name})
+    path = plane.file("model.joblib", content)
+    version = admin.post(f"/model/{name}/version", json={"path": path}).json()["version"]
+    server = str(admin.post(f"/model/{name}/serve/{version}").json()["id"])
+    if ready:
+        plane.make_ready(server, version)
+    return server

@@ -98,6 +98,8 @@ def test_the_path_and_the_object_must_agree(admin: httpx2.Client) -> None:
     assert set(causes(admin.put(f"{HERE}/models/iris", json=model("lily")))) == {"metadata.name"}
     bad = admin.post("/apis/mizzen.dev/v1alpha1/namespaces/No_Good/models", json=model())
     assert "metadata.namespace" in causes(bad)
+    for path in ("models", "models/iris", "models?watch=true"):
+        assert set(causes(admin.get(f"/apis/mizzen.dev/v1alpha1/namespaces/No_Good/{path}"))) == {"metadata.namespace"}
 
 
 def test_what_the_server_keeps_may_be_sent_back_and_is_not_read(admin: httpx2.Client) -> None:

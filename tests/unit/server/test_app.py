@@ -10,8 +10,7 @@ import mizzen
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Ref
 from mizzen.server.app import begin_stop
-from tests.unit.server.harness import INFERENCE, Harness
-from tests.unit.server.test_models import deploy
+from tests.unit.server.harness import INFERENCE, Harness, deploy
 
 
 def test_the_root_leads_on(admin: httpx2.Client) -> None:
@@ -41,7 +40,9 @@ def test_who_waits_is_let_go_when_the_plane_stops(plane: Harness, admin: httpx2.
     server = deploy(plane, admin)
 
     async def ask_then_stop() -> httpx2.Response:
-        async with httpx2.AsyncClient(base_url=plane.url, headers=admin.headers, trust_env=False) as client:
+        async with httpx2.AsyncClient(
+            base_url=plane.url, headers=admin.headers, trust_env=False, verify=False
+        ) as client:
             path = f"/model/iris/serve/1/{server}"
             waiting = asyncio.create_task(client.delete(path, params={"wait": "true"}))
             while not (await client.get(path)).json()["deleting"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -58,9 +58,12 @@ def test_every_change_is_on_record_and_reading_is_not(plane: Harness) -> None:
     )
     assert (entry.allowed, entry.reason, entry.code) == (True, "admin is an admin", 201)
     assert (entry.method, entry.path, entry.source, entry.count) == ("PUT", "/secret/db", "127.0.0.1", 1)
-    for path in ("/version", "/whoami", f"{HERE}/models", "/healthz"):
+    for path in ("/version", "/whoami", f"{HERE}/models", "/healthz", "/secret", "/user", "/audit"):
         assert admin.get(path).status_code == 200
     assert plane.audited() == (entry,)
+    assert plane.client(token=None).get("/secret").status_code == 401
+    refused = plane.audited()[0]
+    assert (refused.verb, refused.kind, refused.allowed) == ("read", "Secret", False)
 
 
 def test_a_change_that_fails_is_on_record_with_its_code(plane: Harness) -> None:
@@ -138,7 +141,7 @@ def test_what_cannot_be_recorded_is_not_answered(tmp_path: Path) -> None:
         broken[0].full = True
         for answer in (
             admin.put("/secret/db", json={"data": {"key": "value"}}),
-            admin.get("/audit"),
+            stranger.get("/audit"),
             stranger.put("/secret/db", json={}),
             plane.client("mzn_wrong").get("/model"),
             admin.get("/version", headers={"host": "evil.example"}),
@@ -218,49 +221,15 @@ def test_only_admins_read_the_audit_and_of_a_namespace_its_own(plane: Harness) -
 
 def test_a_flood_of_equal_refusals_becomes_few_entries_and_none_is_lost(closed: Harness) -> None:
     """However many there are, each is in the log when its answer leaves: by itself, or in a count."""
-    amount = 200
-
-    async def flood() -> None:
-        left = 0
-        async with httpx2.AsyncClient(base_url=closed.url, trust_env=False, timeout=30) as client:
-
-            async def ask(number: int) -> None:
-                nonlocal left
-                answer = await client.get(f"/version?{number}", headers={"authorization": "Bearer mzn_wrong"})
-                assert answer.status_code == 401
-                left += 1
-                entries = await closed.store.audit.entries(AuditQuery(allowed=False), limit=1000)
-                assert sum(entry.count for entry in entries) >= left
-
-            await asyncio.gather(*(ask(number) for number in range(amount)))
-
-    closed.run(flood())
-    entries = closed.audited(allowed=False)
-    assert sum(entry.count for entry in entries) == amount
+    wrong = {"authorization": "Bearer mzn_wrong"}
+    entries = after_a_flood(closed, [f"/version?{number}" for number in range(200)], wrong)
     assert len(entries) <= 3 * (BURST + 1)
 
 
 def test_a_flood_of_strangers_becomes_few_entries_whatever_they_name(closed: Harness) -> None:
     """Each is in the log when its answer leaves. The first keeps what it named."""
     amount = 400
-
-    async def flood() -> None:
-        left = 0
-        async with httpx2.AsyncClient(base_url=closed.url, trust_env=False, timeout=30) as client:
-
-            async def ask(number: int) -> None:
-                nonlocal left
-                answer = await client.get(f"/model/m{number}?namespace=n{number}")
-                assert answer.status_code == 401
-                left += 1
-                entries = await closed.store.audit.entries(AuditQuery(allowed=False), limit=1000)
-                assert sum(entry.count for entry in entries) >= left
-
-            await asyncio.gather(*(ask(number) for number in range(amount)))
-
-    closed.run(flood())
-    entries = closed.audited(allowed=False)
-    assert sum(entry.count for entry in entries) == amount
+    entries = after_a_flood(closed, [f"/model/m{number}?namespace=n{number}" for number in range(amount)])
     assert len(entries) < amount / 8
     assert entries[-1].name.startswith("m")
     assert entries[-1].path.startswith("/model/m")
@@ -269,6 +238,31 @@ def test_a_flood_of_strangers_becomes_few_entries_whatever_they_name(closed: Har
     assert {(one.actor, one.verb, one.kind, one.code, one.source) for one in merged} == {
         ("anonymous", "read", "Model", 401, "127.0.0.1")
     }
+
+
+def after_a_flood(
+    closed: Harness, paths: Sequence[str], headers: Mapping[str, str] | None = None
+) -> tuple[AuditEntry, ...]:
+    """What the audit says once all of these were refused at the same time; each was in it when its answer left."""
+
+    async def flood() -> None:
+        left = 0
+        async with httpx2.AsyncClient(base_url=closed.url, trust_env=False, verify=False, timeout=30) as client:
+
+            async def ask(path: str) -> None:
+                nonlocal left
+                answer = await client.get(path, headers=headers)
+                assert answer.status_code == 401
+                left += 1
+                entries = await closed.store.audit.entries(AuditQuery(allowed=False), limit=1000)
+                assert sum(entry.count for entry in entries) >= left
+
+            await asyncio.gather(*(ask(path) for path in paths))
+
+    closed.run(flood())
+    entries = closed.audited(allowed=False)
+    assert sum(entry.count for entry in entries) == len(paths)
+    return entries
 
 
 def test_strangers_of_many_addresses_take_no_memory_and_few_entries(closed: Harness) -> None:
@@ -298,7 +292,7 @@ def test_bad_credentials_are_counted_whatever_they_say(
     closed: Harness, headers: Callable[[int], dict[str, str]]
 ) -> None:
     async def flood() -> None:
-        async with httpx2.AsyncClient(base_url=closed.url, trust_env=False, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=closed.url, trust_env=False, verify=False, timeout=30) as client:
             answers = await asyncio.gather(*(client.get("/version", headers=headers(number)) for number in range(200)))
         assert {answer.status_code for answer in answers} <= {401, 403}
 

@@ -14,8 +14,55 @@ from hypothesis import strategies as st
 from mizzen.kinds.meta import Ref
 from mizzen.server.history import Past
 from mizzen.stores.store import Revision
-from tests.unit.server.harness import Harness
-from tests.unit.server.test_models import deploy
+from tests.unit.server.harness import HERE, Harness, deploy
+from tests.unit.server.test_resources import inference_model
+
+
+def test_history_tells_who_did_what_in_order(plane: Harness, admin: httpx2.Client) -> None:
+    deploy(plane, admin)
+    admin.post("/model/iris/current", json={"version": 1})
+    items = admin.get("/model/iris/history").json()["items"]
+    assert [(item["action"], item["object"], item["actor"]) for item in items] == [
+        ("created", "Model/iris", "admin"),
+        ("created", "ModelVersion/iris.1", "admin"),
+        ("created", "InferenceModel/iris-1", "admin"),
+        ("promoted", "Model/iris", "admin"),
+    ]
+    assert [item["time"] for item in items] == sorted(item["time"] for item in items)
+    promoted = items[-1]
+    assert promoted["number"] == 2
+    assert "current" not in promoted["before"]
+    assert promoted["after"]["current"]["version"] == "1"
+    assert admin.get("/model/none/history").status_code == 404
+
+
+def test_history_outlives_the_model(admin: httpx2.Client) -> None:
+    admin.post("/model", json={"name": "iris"})
+    admin.delete("/model/iris")
+    items = admin.get("/model/iris/history").json()["items"]
+    assert [item["action"] for item in items] == ["created", "deleted"]
+
+
+def test_history_tells_of_what_is_gone(plane: Harness, admin: httpx2.Client) -> None:
+    """Versions and servers too, by whatever name they went."""
+    deploy(plane, admin, "iris-2")  # begins like a server of iris, and is none
+    server = deploy(plane, admin)
+    admin.post(f"{HERE}/inferencemodels", json=inference_model("other"))
+    for name in (server, "other"):
+        admin.delete(f"{HERE}/inferencemodels/{name}")
+        plane.release(Ref("InferenceModel", name))
+    assert admin.delete("/model/iris/version/1").status_code == 200
+    gone = [
+        ("created", "Model/iris"), ("created", "ModelVersion/iris.1"), ("created", "InferenceModel/iris-1"),
+        ("created", "InferenceModel/other"), ("deleted", "InferenceModel/iris-1"),
+        ("deleted", "InferenceModel/other"), ("deleted", "ModelVersion/iris.1"),
+    ]  # fmt: skip
+    history = admin.get("/model/iris/history").json()["items"]
+    assert [(item["action"], item["object"]) for item in history] == gone
+    assert admin.get("/model/iris").json()["lastChanged"]["time"] == history[-1]["time"]
+    admin.delete("/model/iris")
+    history = admin.get("/model/iris/history").json()["items"]
+    assert [(item["action"], item["object"]) for item in history] == [*gone, ("deleted", "Model/iris")]
 
 
 def test_history_comes_in_pages(plane: Harness, admin: httpx2.Client) -> None:

@@ -133,7 +133,7 @@ def whoami(plane: Harness, text: str) -> httpx2.Response:
 
 def test_a_good_token_names_who_asks(plane: Harness, issuer: Issuer) -> None:
     who = whoami(plane, token(issuer, groups=["lab", 7, "ops"])).json()
-    assert who == {"name": "oidc:ann", "groups": ["lab", "ops"], "admin": False, "bindings": []}
+    assert who == {"name": "oidc:ann", "groups": ["lab", "ops"], "admin": False, "bindings": [], "open": False}
     assert whoami(plane, token(issuer, aud=["other", "mizzen"], groups="lab")).json()["groups"] == ["lab"]
     assert issuer.asked == ["/.well-known/openid-configuration", "/keys"]
 

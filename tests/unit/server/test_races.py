@@ -13,8 +13,7 @@ import pytest
 from mizzen.errors import Conflict, NotFound
 from mizzen.kinds.meta import Ref
 from mizzen.server import guards
-from tests.unit.server.harness import HERE, Harness
-from tests.unit.server.test_models import deploy
+from tests.unit.server.harness import HERE, Harness, deploy
 from tests.unit.server.test_resources import inference_model
 
 PAIRS = 25

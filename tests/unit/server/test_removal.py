@@ -12,28 +12,19 @@ from mizzen.access.policy import Actor
 from mizzen.errors import Conflict
 from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.server import guards, removal
+from mizzen.stores.readers import Snapshot
 from mizzen.stores.reads import EVERYTHING
-from mizzen.stores.store import Guard, Present, Revision, Where
+from mizzen.stores.store import Guard, Listing, Present, Where
 from tests.unit.reconcile import virtual
 from tests.unit.reconcile.memory import CountingStore
-from tests.unit.server.harness import HERE, Harness
-from tests.unit.server.test_models import deploy, end, finishing
+from tests.unit.server.cascades import end, finishing
+from tests.unit.server.harness import HERE, Harness, deploy
 
 JOB = Resource("TrainingJob", Meta("run"), {"modelName": "iris", "version": "v1"})
 MONITOR = Resource("Monitor", Meta("board"), {"modelName": "iris"})
 ROLLOUT = Resource("Rollout", Meta("slowly"), {"target": {"kind": "Model", "name": "iris"}})
 LILY = Resource("Model", Meta("lily"), {"aliasOf": "iris"})
 FIXED = Resource("Model", Meta("fixed"), {"aliasOf": "iris:v1"})
-
-
-@pytest.fixture
-def iris(plane: Harness, admin: httpx2.Client) -> httpx2.Client:
-    """A client, and a model with versions 1 and 2."""
-    admin.post("/model", json={"name": "iris"})
-    for content in ("one", "two"):
-        answer = admin.post("/model/iris/version", json={"path": plane.file("m.pkl", content)})
-        assert answer.status_code == 201
-    return admin
 
 
 def put(plane: Harness, resource: Resource, **status: Any) -> None:
@@ -176,6 +167,17 @@ class Counted:
         self.questions, self.objects = self.questions + 1, self.objects + len(found)
         return found
 
+    def newest(self, kind: str, model: Ref, most: int) -> tuple[Resource, ...]:
+        assert self.now is not None
+        found = self.now.newest(kind, model, most)
+        self.questions, self.objects = self.questions + 1, self.objects + len(found)
+        return found
+
+    def count(self, kind: str, model: Ref) -> int:
+        assert self.now is not None
+        self.questions += 1
+        return self.now.count(kind, model)
+
 
 def test_the_right_to_delete_one_object_is_none_to_delete_the_next_of_its_name(
     plane: Harness, iris: httpx2.Client
@@ -192,24 +194,26 @@ def test_the_right_to_delete_one_object_is_none_to_delete_the_next_of_its_name(
         assert (left is not None) == (ref.kind == "Model")
 
 
-def test_who_deletes_is_read_from_history_once(plane: Harness, admin: httpx2.Client) -> None:
+def test_who_deletes_is_read_from_history_once(
+    plane: Harness, admin: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many steps it takes: a model's history may be long."""
     servers = [deploy(plane, admin) for _ in range(4)]
-    read: list[Ref] = []
-    history = plane.store.history
+    read: list[str] = []
+    listing = Snapshot.list
 
-    async def counted(ref: Ref) -> tuple[Revision, ...]:
-        read.append(ref)
-        return await history(ref)
+    async def counted(moment: Snapshot, kind: str, where: Where = EVERYTHING, **page: Any) -> Listing:
+        read.append(kind)
+        return await listing(moment, kind, where, **page)
 
-    plane.store.history = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(Snapshot, "list", counted)
     with finishing(plane):
         assert admin.delete("/model/iris?cascade=true").status_code == 202
         for server in servers:
             end(plane, server)
         while admin.get("/model/iris").status_code != 404:
             pass
-    assert read == [Ref("Model", "iris")]
+    assert read.count("Revision") == 1
 
 
 def test_nothing_is_added_to_a_model_that_goes(plane: Harness, iris: httpx2.Client) -> None:

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from mizzen import errors
 from mizzen.errors import FAMILY, Fault, Invalid
 from mizzen.server.errors import STATUS, http_status, status_body
-from tests.unit.server.harness import Harness, serving
+from tests.unit.server.harness import HERE, Harness, serving
 
 
 def check_shape(response: httpx2.Response, code: int, reason: str) -> None:
@@ -110,3 +110,30 @@ def test_not_ready_yet(plane: Harness, admin: httpx2.Client) -> None:
     answer = admin.get("/readyz")
     check_shape(answer, 503, "ServiceUnavailable")
     assert "retry-after" in answer.headers
+
+
+def missing(client: httpx2.Client, path: str) -> tuple[str, str]:
+    answer = client.get(path)
+    assert answer.status_code == 404
+    return answer.json()["message"], answer.json()["details"]["hint"]
+
+
+def test_who_misspells_a_name_learns_what_was_meant(iris: httpx2.Client) -> None:
+    no_version = ("model 'iris' has no version 9", "its versions are 1, 2")
+    assert missing(iris, "/model/iriss") == ("Model/iriss does not exist", "did you mean 'iris'?")
+    assert missing(iris, f"{HERE}/models/irs") == ("Model/irs does not exist", "did you mean 'iris'?")
+    assert missing(iris, f"{HERE}/models/other")[1] == "'mizzen get models' lists what there is"
+    assert missing(iris, "/model/iris/version/9") == no_version
+    assert missing(iris, f"{HERE}/modelversions/iris.9") == no_version
+    assert missing(iris, "/model/iriss/version/1")[1] == "there is no model 'iriss'; did you mean 'iris'?"
+
+
+def test_nobody_is_told_of_what_they_may_not_read(tmp_path: Path) -> None:
+    with serving(tmp_path, anonymous=False) as plane:
+        plane.client().post("/model", json={"name": "iris"})
+        plane.permit("one", "read", subjects=["ann"], model="iriss")
+        ann = plane.client(plane.user("ann"))
+        nothing = ("Model/iriss does not exist", "'mizzen get models' lists what there is")
+        assert missing(ann, "/model/iriss") == nothing
+        assert missing(ann, f"{HERE}/models/iriss") == nothing
+        assert missing(plane.client(), "/model/iriss")[1] == "did you mean 'iris'?"

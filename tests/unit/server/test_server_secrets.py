@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from mizzen.stores.vault import Vault
-from tests.unit.server.harness import Harness
+from tests.unit.server.harness import HERE, Harness
 
 VALUE = "sesame-open-87431"
 
@@ -110,6 +110,26 @@ def test_an_unreadable_body_is_not_repeated(
     answer = shared_plane.client().put("/secret/db", content=content, headers={"content-type": media_type})
     assert answer.status_code == code
     assert "87431" not in answer.text + caplog.text
+
+
+def test_who_still_names_a_secret_is_told_when_it_goes(plane: Harness) -> None:
+    admin = plane.client()
+    variable = {"name": "DB", "valueFrom": {"secretKeyRef": {"name": "db", "key": "k"}}}
+    job = {"modelName": "net", "image": "trainer"}
+    for name, spec in (("job", {**job, "env": [variable]}), ("other", job)):
+        sent = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name}, "spec": spec}
+        answer = admin.post(f"{HERE}/trainingjobs", json=sent)
+        assert answer.status_code == 201, answer.text
+        told = ["there is no secret 'db' yet: mizzen secret set db k" in text for text in _warnings(answer)]
+        assert any(told) is (name == "job")
+    for name in ("db", "unused"):
+        admin.put(f"/secret/{name}", json={"data": {"k": "v"}})
+    assert _warnings(admin.delete("/secret/db")) == ["299 - \"TrainingJob/job still names secret 'db'\""]
+    assert _warnings(admin.delete("/secret/unused")) == []
+
+
+def _warnings(answer: httpx2.Response) -> list[str]:
+    return answer.headers.get_list("warning")
 
 
 def test_a_secret_shows_nowhere(plane: Harness, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from mizzen.kinds.meta import NAME, VERSION, Meta, Ref, Resource
 from mizzen.server.servers import server_names
-from tests.unit.server.harness import HERE, INFERENCE, Harness
+from tests.unit.server.cascades import deletions
+from tests.unit.server.harness import HERE, INFERENCE, Harness, deploy
 from tests.unit.server.test_admission import causes
-from tests.unit.server.test_models import deletions, deploy
 
 
 @pytest.fixture
@@ -148,18 +148,19 @@ def test_long_names_of_different_versions_differ() -> None:
 
 
 def test_a_server_may_have_the_name_of_a_model(plane: Harness, iris: httpx2.Client) -> None:
-    """Also of its own one, as the seed `facialexpression` has; whichever comes first. Only people choose that."""
+    """Of its own one, as the seed `facialexpression` has. Of another one only when that was there first: whoever calls
+    a new model must not be answered by a server that waited for its name."""
     spec = {"modelName": "iris", "targetVersion": "1", "deployToLayer": "cloud", "frameworkType": "sklearn"}
     manifest = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "InferenceModel", "spec": spec}
+    assert iris.post("/model", json={"name": "rose"}).status_code == 201
     for name in ("iris", "rose"):
         answer = iris.post(f"{HERE}/inferencemodels", json=manifest | {"metadata": {"name": name}})
         assert answer.status_code == 201, answer.text
-    assert iris.post("/model", json={"name": "rose"}).status_code == 201
     plane.make_ready("iris", "1")
     assert iris.post("/model/iris/current", json={"version": 1}).status_code == 200
     assert [server["id"] for server in iris.get("/model/iris").json()["servers"]] == ["iris", "rose"]
     assert iris.post("/model/iris/serve/1").json()["id"] == "iris-1"
-    assert iris.post("/model", json={"name": "iris-1"}).status_code == 201
+    assert iris.post("/model", json={"name": "iris-1"}).status_code == 409
 
 
 def test_a_server_and_a_graph_never_have_one_name(plane: Harness, iris: httpx2.Client) -> None:

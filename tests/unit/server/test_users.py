@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.server import tokens
-from tests.unit.server.harness import HERE, ROOT, Harness, serving
+from tests.unit.server.harness import HERE, ROOT, Harness, deploy, serving
 
 WATCH = f"{HERE}/rolebindings?watch=true"
 
@@ -130,8 +131,15 @@ def test_users_can_be_listed_and_removed(closed: Harness) -> None:
     assert admin.post("/user", json={"name": "ann"}).status_code == 409
     assert [user["name"] for user in admin.get("/user").json()["items"]] == ["ann", "bob", "eve@lab.example"]
     closed.permit("team", "read", subjects=["ann", "bob"])
+    closed.permit("alone", "write", subjects=["ann"])
+    closed.permit("group", "write", subjects=["group:ann"])
     gone = admin.delete("/user/ann").json()
-    assert [binding["name"] for binding in gone["bindings"]] == ["team"]
+    assert [binding["name"] for binding in gone["bindings"]] == ["alone", "team"]
+    left = {item["metadata"]["name"]: item for item in admin.get(f"{HERE}/rolebindings").json()["items"]}
+    assert {name: item["spec"]["subjects"] for name, item in left.items()} == {"group": ["group:ann"], "team": ["bob"]}
+    assert left["team"]["metadata"]["annotations"]["mizzen.dev/actor"] == "admin"
+    past = closed.run(closed.store.history(Ref("RoleBinding", "alone")))
+    assert [(entry.action, entry.actor) for entry in past] == [("created", "admin"), ("deleted", "admin")]
     assert admin.get("/user/ann").status_code == 404
     assert admin.delete("/user/ann").status_code == 404
     assert admin.post("/user/ann/token").status_code == 404
@@ -180,6 +188,20 @@ def test_a_span_that_is_none_is_refused(shared_admin: httpx2.Client, span: objec
     assert shared_admin.get("/user/spanish/token").json()["items"] == []
 
 
+def test_a_new_user_whom_bindings_name_already_is_warned_of(closed: Harness) -> None:
+    admin = closed.client()
+    closed.permit("team", "write", subjects=["ann"])
+    closed.permit("prod", "predict", subjects=["ann", "*"], model="iris", alias="prod")
+    told = admin.post("/user", json={"name": "ann"}).headers.get_list("warning")
+    assert told == [
+        f"299 - \"RoleBinding default/{name} named 'ann' already: they may {what}\""
+        for name, what in (("prod", "predict iris@prod"), ("team", "write namespace/default"))
+    ]
+    assert closed.client(closed.user("ann")).get("/whoami").json()["open"] is False
+    assert admin.delete("/user/ann").status_code == 200
+    assert "warning" not in admin.post("/user", json={"name": "ann"}).headers
+
+
 def test_whoami(plane: Harness) -> None:
     ann = plane.client(plane.user("ann"))
     plane.permit("team", "write", "predict", subjects=["ann"], model="iris")
@@ -191,6 +213,7 @@ def test_whoami(plane: Harness) -> None:
             {"name": "team", "verbs": ["predict", "write"], "target": {"namespace": "default", "model": "iris"}},
             {"name": "all", "verbs": ["read"], "target": {"namespace": "lab"}},
         ],
+        "open": True,
     }  # fmt: skip
     assert plane.client().get("/whoami").json()["admin"] is True
     assert plane.client(token=None).get("/whoami").json()["name"] == "anonymous"
@@ -209,6 +232,30 @@ def test_a_stream_ends_with_the_right_to_read_it(closed: Harness, end: str) -> N
             (token,) = closed.run(closed.store.identities.tokens("ann"))
             closed.client().delete(f"/user/ann/token/{token.id}")
         closed.permit("private", "read", subjects=["bob"])
+        assert list(lines) == []
+
+
+@pytest.mark.parametrize("end", ["binding", "token"])
+@pytest.mark.parametrize("of", ["watch", "log"])
+def test_a_silent_stream_ends_with_the_right_to_read_it(closed: Harness, of: str, end: str) -> None:
+    """A model that prints nothing, and objects that do not change."""
+    ann = closed.client(closed.user("ann"))
+    closed.permit("team", "read", "write", subjects=["ann"])
+    server = deploy(closed, closed.client())
+    owner = closed.run(closed.store.get(Ref("InferenceModel", server, "default"))).as_owner
+    closed.run(closed.store.create(Resource("Workload", Meta("w", owners=(owner,))), "system"))
+    path, first = {
+        "watch": ("models?watch=true", '"iris"'),
+        "log": (f"inferencemodels/{server}/log?follow=true&tail=1", "w line 0"),
+    }[of]
+    with ann.stream("GET", f"{HERE}/{path}") as answer:
+        lines = answer.iter_lines()
+        assert first in next(lines)
+        if end == "binding":
+            closed.forbid("team")
+        else:
+            (token,) = closed.run(closed.store.identities.tokens("ann"))
+            closed.client().delete(f"/user/ann/token/{token.id}")
         assert list(lines) == []
 
 

@@ -79,7 +79,12 @@ def test_a_form_with_an_archive_or_one_file(plane: Harness, iris: httpx2.Client)
 
 
 def test_forms_that_are_wrong(iris: httpx2.Client) -> None:
-    assert set(causes(iris.post("/model/iris/version", data=PY, files={"cod": ("a.tgz", b"")}))) == {"code"}
+    for data in (b"", b"\x80\x04."):
+        found = causes(iris.post("/model/iris/version", data=PY, files={"file": ("m.joblib", data)}))
+        assert found == {"": "unknown field 'file'; send the file as 'code'"}
+    found = causes(iris.post("/model/iris/version", files={"file": (None, "text")}))
+    assert found["code"].startswith("required")
+    assert found[""].startswith("unknown field 'file'; valid are code, ")
     found = causes(iris.post("/model/iris/version", data={"framwork": "x"}, files={"code": ("m.pkl", b"x")}))
     assert found[""].endswith("did you mean 'framework'?")
     assert causes(iris.post("/model/iris/version", files={"framework": (None, "sklearn")}))["code"].startswith(

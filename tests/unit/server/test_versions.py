@@ -12,9 +12,8 @@ import pytest
 
 from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.server import versions
-from tests.unit.server.harness import HERE, Harness
+from tests.unit.server.harness import HERE, Harness, deploy
 from tests.unit.server.sending import causes, digest_of, writer
-from tests.unit.server.test_models import deploy
 from tests.unit.server.test_resources import CONTENT, model_version
 
 

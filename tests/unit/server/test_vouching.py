@@ -114,7 +114,8 @@ def test_what_cannot_be_vouched_for(admin: httpx2.Client, ann: httpx2.Client) ->
     assert admin.post("/model/none/version/1/trust").status_code == 404
     assert "namespac" in causes_or_message(admin.post("/model/iris/version/1/trust?namespac=x"))
     body = {"image": "a/b:1", "framework": "python"}
-    assert ann.post("/model/iris/version/3", json=body).status_code == 201
+    assert ann.post("/model/iris/version/3", json=body).status_code == 403, "nobody could vouch for it afterwards"
+    assert admin.post("/model/iris/version/3", json=body).status_code == 201
     answer = admin.post("/model/iris/version/3/trust")
     assert answer.status_code == 409
     assert "has no files" in answer.json()["message"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,11 +13,12 @@ from typing import Any
 
 import httpx2
 
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.server import watching as watches
 from mizzen.server.app import begin_stop
+from mizzen.stores.reads import EVERYTHING
 from mizzen.stores.sqlite import SqliteStore
-from mizzen.stores.store import Where
+from mizzen.stores.store import Listing, Where
 from tests.unit.server.harness import HERE, ROOT, Harness, serving
 from tests.unit.server.test_resources import model
 
@@ -128,7 +129,7 @@ def test_a_change_is_encoded_once_for_all_who_watch(tmp_path: Path) -> None:
     async def main() -> None:
         ids = itertools.count()
         store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: str(next(ids)))
-        streams = [watches.lines(store, "Model", Where(), "0", lambda _: True) for _ in range(20)]
+        streams = [watches.lines(store, "Model", Where(), watches.Beginning("0"), lambda _: True) for _ in range(20)]
         try:
             waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
             while len(store._feed._waiting) < len(streams):  # noqa: ASYNC110 - until each of them waits
@@ -145,6 +146,115 @@ def test_a_change_is_encoded_once_for_all_who_watch(tmp_path: Path) -> None:
         finally:
             for stream in streams:
                 await stream.aclose()
+            await store.close()
+
+    asyncio.run(main())
+
+
+class Paged(SqliteStore):
+    """Counts what is listed for a watch, and may do something before each page."""
+
+    before: Callable[[int], Awaitable[object]] | None = None
+
+    async def list(
+        self, kind: str, where: Where = EVERYTHING, *, limit: int | None = None, after: str | None = None
+    ) -> Listing:
+        self.pages = getattr(self, "pages", 0) + 1
+        if self.before is not None:
+            await self.before(self.pages)
+        return await super().list(kind, where, limit=limit, after=after)
+
+
+def test_what_there_is_in_the_beginning_is_read_as_it_is_taken(tmp_path: Path) -> None:
+    """And what changes meanwhile is told once, in the order of the changes."""
+    many = 2 * watches.PAGE + 10
+
+    async def main() -> None:
+        ids = itertools.count()
+        store = await Paged.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: str(next(ids)))
+        for number in range(many):
+            await store.create(Resource("Model", Meta(f"m{number:04}")), "ann")
+
+        async def change(page: int) -> None:
+            if page == 2:
+                for name in ("m0000", f"m{many - 1:04}"):  # one that was shown, one that comes with the last page
+                    await store.update(Resource("Model", Meta(name), {"framework": "python"}), "ann")
+                await store.create(Resource("Model", Meta("z")), "ann")
+                await store.delete(Ref("Model", f"m{many - 2:04}"), "ann")
+
+        store.before = change
+        lines = watches.lines(store, "Model", Where(), watches.Beginning(), lambda _: True)
+        try:
+            first = [told(json.loads(await anext(lines))) for _ in range(watches.PAGE)]
+            assert store.pages == 1
+            rest = [json.loads(await anext(lines)) for _ in range(many - watches.PAGE)]
+            names = [name for kind, name in (*first, *map(told, rest)) if kind == "ADDED"]
+            gone = f"m{many - 2:04}"
+            assert names == [*(f"m{number:04}" for number in range(many) if f"m{number:04}" != gone), "z"]
+            assert rest[-2]["object"]["spec"] == {"framework": "python"}
+            assert [told(json.loads(await anext(lines))) for _ in range(2)] == [
+                ("MODIFIED", "m0000"),
+                ("DELETED", gone),
+            ]
+        finally:
+            await lines.aclose()
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_long_lines_are_not_kept(tmp_path: Path) -> None:
+    async def main() -> None:
+        ids = itertools.count()
+        store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: str(next(ids)))
+        lines = watches.lines(store, "Model", Where(), watches.Beginning("0"), lambda _: True)
+        try:
+            for number in range(8):
+                await store.create(Resource("Model", Meta(f"m{number}"), {"notes": "x" * (1 << 20)}), "ann")
+                assert told(json.loads(await anext(lines))) == ("ADDED", f"m{number}")
+            assert sum(len(line) for _, line in watches._lately._lines.values()) <= watches.KEPT_BYTES
+        finally:
+            await lines.aclose()
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_list_that_goes_on_as_a_watch_says_where_it_ends(plane: Harness, admin: httpx2.Client) -> None:
+    """As newer clients of Kubernetes read lists."""
+    admin.post(f"{HERE}/models", json=model("a"))
+    asked = {"sendInitialEvents": "true", "allowWatchBookmarks": "true", "resourceVersionMatch": "NotOlderThan"}
+    with watching(plane.client(), **asked) as events:
+        assert told(next(events)) == ("ADDED", "a")
+        mark = next(events)
+        assert (mark["type"], mark["object"]["kind"]) == ("BOOKMARK", "Model")
+        assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        admin.post(f"{HERE}/models", json=model("b"))
+        assert told(next(events)) == ("ADDED", "b")
+    since = mark["object"]["metadata"]["resourceVersion"]
+    with watching(plane.client(), resourceVersion=since) as events:
+        assert told(next(events)) == ("ADDED", "b")
+
+
+def test_who_wants_nothing_of_what_there_is_gets_changes_only(plane: Harness, admin: httpx2.Client) -> None:
+    admin.post(f"{HERE}/models", json=model("a"))
+    with watching(plane.client(), sendInitialEvents="false") as events:
+        admin.post(f"{HERE}/models", json=model("b"))
+        assert told(next(events)) == ("ADDED", "b")
+
+
+def test_bookmarks_come_to_those_who_ask_when_nothing_happens(tmp_path: Path) -> None:
+    async def main() -> None:
+        ids = itertools.count()
+        store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: str(next(ids)))
+        begin = watches.Beginning("0", bookmarks=True)
+        lines = watches.lines(store, "Model", Where(), begin, lambda _: False, bookmarks=0.01)
+        try:
+            for _ in range(2):
+                line = json.loads(await anext(lines))
+                assert (line["type"], line["object"]["metadata"]["resourceVersion"]) == ("BOOKMARK", "0")
+        finally:
+            await lines.aclose()
             await store.close()
 
     asyncio.run(main())

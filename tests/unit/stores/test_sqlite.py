@@ -197,7 +197,7 @@ def test_a_file_belongs_to_one_store_at_a_time(tmp_path: Path, monkeypatch: pyte
     async def body() -> None:
         monkeypatch.setattr(lock, "WAIT_SECONDS", 0.1)
         store = await open_store(tmp_path)
-        with pytest.raises(Conflict, match=rf"mizzen\.db is in use by process {os.getpid()}$"):
+        with pytest.raises(Conflict, match=rf"mizzen\.db is in use by process {os.getpid()}\n"):
             await open_store(tmp_path)
         monkeypatch.undo()
         second = asyncio.ensure_future(open_store(tmp_path))
@@ -243,7 +243,7 @@ def test_kill_9_frees_the_store_at_once(tmp_path: Path, monkeypatch: pytest.Monk
         if pid is None:
             await (await open_store(tmp_path)).close()
             return
-        with pytest.raises(Conflict, match=f"process {pid}$"):
+        with pytest.raises(Conflict, match=rf"process {pid}\n"):
             await open_store(tmp_path)
 
     monkeypatch.setattr(lock, "WAIT_SECONDS", 0.0)

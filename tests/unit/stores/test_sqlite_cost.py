@@ -112,6 +112,8 @@ READS: dict[str, Read] = {
     "by a narrow label of two, turned": listed("Model", labelled("few=3, all=yes"), None),
     "by label and not": listed("Model", labelled("few=3, env!=prod, !none"), None),
     "by label and field": listed("ModelVersion", replace(of("m00007"), labels=parse("all=yes")), None),
+    "newest of a model": lambda connection: reads.Present(connection).newest("ModelVersion", Ref("Model", "m00007"), 2),
+    "number of a model's": lambda connection: reads.Present(connection).count("ModelVersion", Ref("Model", "m00007")),
     "history": lambda connection: revisions.history(connection, Ref("Model", "m00007")),
     "family": lambda connection: revisions.family_history(connection, Ref("Model", "m00007"), None, None),
     "family page": lambda connection: revisions.family_history(connection, Ref("Model", "m00007"), 3, None),
@@ -139,6 +141,22 @@ READS: dict[str, Read] = {
 def test_a_read_costs_what_it_returns(files: tuple[Path, Path], what: str) -> None:
     small, large = (steps(path, READS[what]) for path in files)
     assert large <= 2 * small, f"{small} steps among {SMALL} models, {large} among {LARGE}"
+
+
+def test_the_newest_cost_the_same_among_many_of_one_model(tmp_path: Path) -> None:
+    model = Ref("Model", "iris")
+    costs = []
+    for versions in (20, 600):
+        path = tmp_path / f"{versions}.db"
+        connection = schema.open_writer(path)
+        ledger = Ledger(connection, clock=lambda: NOW, new_id=lambda: "1")
+        connection.execute("BEGIN")
+        for number in range(versions):
+            ledger.create(Resource("ModelVersion", Meta(f"iris.{number}"), {"modelName": "iris"}), "ann", None)
+        connection.execute("COMMIT")
+        connection.close()
+        costs.append(steps(path, lambda connection: reads.Present(connection).newest("ModelVersion", model, 10)))
+    assert costs[1] <= 2 * costs[0]
 
 
 def test_steps_can_tell(files: tuple[Path, Path]) -> None:

@@ -24,7 +24,8 @@ KEYWORDS = frozenset(
     {
         "type", "format", "description", "properties", "required", "items", "additionalProperties", "enum", "nullable",
         "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems",
-        "pattern", "anyOf", "$ref", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string",
+        "maxProperties", "pattern", "anyOf", "$ref", "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-int-or-string",
     }
 )  # fmt: skip
 

@@ -159,7 +159,8 @@ class LocalEngine:
             try:
                 secrets[variable] = await self._reveal(namespace, ref.name, ref.key)
             except NotFound:
-                why = f"{variable} needs key '{ref.key}' of secret '{ref.name}', which is not there: mizzen secret set"
+                makes = f"mizzen secret set {ref.name} {ref.key}"
+                why = f"{variable} needs key '{ref.key}' of secret '{ref.name}', which is not there: {makes}"
                 return {}, Obstacle("waiting", why, "SecretNotFound")
             except MizzenError as error:
                 return {}, Obstacle("waiting", f"{variable} cannot be had: {error.message}", "SecretUnreadable")

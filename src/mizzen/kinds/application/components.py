@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ from mizzen.kinds.application.training import (
     TrainingTaskProperties,
 )
 from mizzen.kinds.application.traits import Trait
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import name_fault
 from mizzen.kinds.parts import typed
@@ -55,8 +56,10 @@ class Component(Typed):
     types: ClassVar[tuple[Type, ...]] = TYPES
 
     name: str = Field(description="Its name, unique in the application. What it serves is called by this name.")
-    traits: tuple[Trait, ...] = Field((), description="What is attached to it, such as an exporter of metrics.")
-    depends_on: tuple[str, ...] = Field(
+    traits: Annotated[tuple[Trait, ...], Most(256)] = Field(
+        (), description="What is attached to it, such as an exporter of metrics."
+    )
+    depends_on: Annotated[tuple[str, ...], Most(256)] = Field(
         (), description="Components that must be healthy before it is applied, when there is no workflow."
     )
     module: str | None = Field(

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part, name_fault
 
@@ -70,7 +71,9 @@ class ChartProperties(Part):
     create_namespace: bool = Field(
         False, alias="create-namespace", description="Make the namespace when it is not there."
     )
-    values: dict[str, Any] = Field(default_factory=dict, description="Values of the chart, passed on as they stand.")
+    values: Annotated[dict[str, Any], Most(10_000)] = Field(
+        default_factory=dict, description="Values of the chart, passed on as they stand."
+    )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         addressed = self.chart.startswith(_CHARTS_WITHOUT_REPO) or not context.read(at, "chart")

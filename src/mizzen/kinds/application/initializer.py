@@ -11,6 +11,7 @@ from mizzen.errors import Fault
 from mizzen.kinds.application.spec import ApplicationSpec
 from mizzen.kinds.application.steps import Step
 from mizzen.kinds.application.workflow import Placed, placed
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part, Spec, Status, name_fault
 
@@ -18,7 +19,7 @@ from mizzen.kinds.meta import Part, Spec, Status, name_fault
 class TemplateSpec(ApplicationSpec):
     """The spec of the Application. Its steps may also stand in `workflows`, as a plain list."""
 
-    workflows: tuple[Step, ...] | None = Field(
+    workflows: Annotated[tuple[Step, ...] | None, Most(256)] = Field(
         None, min_length=1, description="The steps, in place of `workflow.steps`."
     )
 
@@ -58,7 +59,9 @@ class InitializerSpec(Spec):
     """What is prepared, and what must be ready before."""
 
     app_template: AppTemplate = Field(description="The Application that does the work.")
-    depends_on: tuple[Dependency, ...] = Field((), description="Initializers that must have succeeded before.")
+    depends_on: Annotated[tuple[Dependency, ...], Most(256)] = Field(
+        (), description="Initializers that must have succeeded before."
+    )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         for index, one in enumerate(self.depends_on):

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.application.versionref import WrittenVersionRef
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding, Warn
 from mizzen.kinds.meta import Part, Present, name_fault
 from mizzen.kinds.parts.pods import PodTemplate, unrunnable_images
@@ -25,7 +26,9 @@ WHOLE = 100
 class Scale(AutoScale):
     """How many replicas, as requests in flight ask for it."""
 
-    metrics: tuple[dict[str, Any], ...] = Field((), description="Read for the sake of other platforms, and not used.")
+    metrics: Annotated[tuple[dict[str, Any], ...], Most(1000)] = Field(
+        (), description="Read for the sake of other platforms, and not used."
+    )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from super().check(at, context)
@@ -94,7 +97,9 @@ class CustomRouting(Part):
 class ServingProperties(Part):
     """Serves versions of models under the component's name."""
 
-    predictors: tuple[Predictor, ...] = Field(min_length=1, description="What answers, and which share of it.")
+    predictors: Annotated[tuple[Predictor, ...], Most(256)] = Field(
+        min_length=1, description="What answers, and which share of it."
+    )
     protocol: str | None = Field(None, description="Read for the sake of other platforms; every protocol is spoken.")
     timeout: Annotated[str, AfterValidator(_milliseconds)] | None = Field(
         None, description="Deadline of a request: milliseconds, or a duration such as `10s`."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -25,6 +25,7 @@ from mizzen.kinds.application.workflow import (
     placed,
     waiting,
 )
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.meta import Part, Spec, Status
 from mizzen.kinds.parts.typed import repeated
@@ -33,9 +34,9 @@ from mizzen.kinds.parts.typed import repeated
 class ApplicationSpec(Spec):
     """What an application consists of, and the steps that bring it up. Without steps all components are applied."""
 
-    components: tuple[Component, ...] = Field(min_length=1, description="What it consists of.")
+    components: Annotated[tuple[Component, ...], Most(256)] = Field(min_length=1, description="What it consists of.")
     workflow: Workflow | None = Field(None, description="The steps. With it, nothing outside them is applied.")
-    policies: tuple[Policy, ...] = Field((), description="Rules for the application as a whole.")
+    policies: Annotated[tuple[Policy, ...], Most(256)] = Field((), description="Rules for the application as a whole.")
 
     @property
     def by_name(self) -> dict[str, Component]:

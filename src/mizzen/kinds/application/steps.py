@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.application.components import Family
 from mizzen.kinds.application.versionref import WrittenVersionRef
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding, Warn
 from mizzen.kinds.meta import Part, name_fault
 from mizzen.kinds.parts.datasets import Dataset
@@ -65,7 +66,9 @@ class ServingStep(Part):
 class SuspendStep(Part):
     duration: Duration | None = Field(None, description="After this time it goes on by itself.")
     timeout: Duration | None = Field(None, description="After this time without a decision the step has failed.")
-    approvers: tuple[str, ...] = Field((), description="Who may decide; whoever may write the application, if empty.")
+    approvers: Annotated[tuple[str, ...], Most(256)] = Field(
+        (), description="Who may decide; whoever may write the application, if empty."
+    )
     message: str | None = Field(None, description="What is to be decided, for whoever looks at it.")
 
 
@@ -123,9 +126,13 @@ class SubStep(Typed):
         alias="if",
         description="`always`, or an expression such as `status.train.failed`. Absent: it runs when nothing failed.",
     )
-    depends_on: tuple[str, ...] = Field((), description="Steps that must have finished before it starts.")
-    inputs: tuple[Input, ...] = Field((), description="Parameters that other steps' outputs fill.")
-    outputs: tuple[Output, ...] = Field((), description="Values for other steps.")
+    depends_on: Annotated[tuple[str, ...], Most(256)] = Field(
+        (), description="Steps that must have finished before it starts."
+    )
+    inputs: Annotated[tuple[Input, ...], Most(256)] = Field(
+        (), description="Parameters that other steps' outputs fill."
+    )
+    outputs: Annotated[tuple[Output, ...], Most(256)] = Field((), description="Values for other steps.")
     timeout: Duration | None = Field(None, description="Counts from its first start; after it the step has failed.")
     retry: Retry | None = Field(None, description="How often it is tried again after an error.")
 
@@ -147,7 +154,7 @@ class SubStep(Typed):
 class Step(SubStep):
     """One thing to do, and when; or a group of them."""
 
-    sub_steps: tuple[SubStep, ...] = Field((), description=f"Steps of a `{GROUP}`.")
+    sub_steps: Annotated[tuple[SubStep, ...], Most(256)] = Field((), description=f"Steps of a `{GROUP}`.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from super().check(at, context)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.application.versionref import WrittenVersionRef
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding, Warn
 from mizzen.kinds.meta import Part
 from mizzen.kinds.parts import env
@@ -36,10 +37,16 @@ class TrainingProperties(Part):
     model_version: WrittenVersionRef | None = Field(
         None, description="The version that training makes. Absent: the next one of a model called like the component."
     )
-    command: tuple[str, ...] = Field((), description="What each replica runs, in place of what its image says.")
-    env: tuple[EnvVar, ...] = Field((), description="Variables of its environment: values and references to secrets.")
+    command: Annotated[tuple[str, ...], Most(1000)] = Field(
+        (), description="What each replica runs, in place of what its image says."
+    )
+    env: Annotated[tuple[EnvVar, ...], Most(256)] = Field(
+        (), description="Variables of its environment: values and references to secrets."
+    )
     dataset: Dataset | None = Field(None, description="What is fetched before the command starts.")
-    hyperparameters: dict[str, Any] = Field(default_factory=dict, description="Handed to the code as JSON.")
+    hyperparameters: Annotated[dict[str, Any], Most(10_000)] = Field(
+        default_factory=dict, description="Handed to the code as JSON."
+    )
     success_policy: Literal["Chief", "AllWorkers"] = Field(
         "Chief", description="It succeeds with its chief (else worker 0), or when all workers have."
     )
@@ -94,7 +101,7 @@ class TrainingProperties(Part):
 class TFJobProperties(TrainingProperties):
     """A TFJob: TensorFlow, with one chief, workers, parameter servers and an evaluator."""
 
-    tf_replica_specs: dict[str, Replica] = Field(
+    tf_replica_specs: Annotated[dict[str, Replica], Most(256)] = Field(
         alias="tfReplicaSpecs", description="Replicas by type: Chief (or Master), Worker, PS, Evaluator."
     )
 
@@ -105,7 +112,7 @@ class TFJobProperties(TrainingProperties):
 class PyTorchJobProperties(TrainingProperties):
     """A PyTorchJob: PyTorch, with one master and workers."""
 
-    pytorch_replica_specs: dict[str, Replica] = Field(
+    pytorch_replica_specs: Annotated[dict[str, Replica], Most(256)] = Field(
         alias="pytorchReplicaSpecs", description="Replicas by type: Master (or Chief), Worker."
     )
 
@@ -130,9 +137,9 @@ class TrainingTaskProperties(TrainingProperties):
 
     framework: Framework | None = Field(None, description="What trains.")
     image: str = Field("", description="A container image to train with. Empty: not given.")
-    storage: tuple[Storage, ...] = Field((), description="Volumes of the job.")
+    storage: Annotated[tuple[Storage, ...], Most(256)] = Field((), description="Volumes of the job.")
     replicas: int | None = Field(None, ge=0, le=1000, description="So many workers, in place of a replica map.")
-    replica_specs: dict[str, Replica] | None = Field(
+    replica_specs: Annotated[dict[str, Replica] | None, Most(256)] = Field(
         None, description="Replicas by type: Chief (or Master), Worker, PS, Evaluator."
     )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from mizzen.kinds.caps import Most
 from mizzen.kinds.meta import Part
 from mizzen.kinds.parts.typed import Type, Typed
 
@@ -14,14 +15,18 @@ class Metrics(Part):
     endpoint: str | None = Field(
         None, description="Where metrics are sent. Absent: what the plane is configured with; else they stay local."
     )
-    labels: dict[str, str] = Field(default_factory=dict, description="Labels added to every sample.")
+    labels: Annotated[dict[str, str], Most(256)] = Field(
+        default_factory=dict, description="Labels added to every sample."
+    )
 
 
 class Logging(Part):
     endpoint: str | None = Field(
         None, description="Where logs are sent. Absent: what the plane is configured with; else they stay local."
     )
-    labels: dict[str, str] = Field(default_factory=dict, description="Labels added to every line.")
+    labels: Annotated[dict[str, str], Most(256)] = Field(
+        default_factory=dict, description="Labels added to every line."
+    )
 
 
 TYPES: tuple[Type, ...] = (

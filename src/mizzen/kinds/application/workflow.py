@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.application.steps import Step, SubStep
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Finding, Warn, suggestion
 from mizzen.kinds.meta import Part
 from mizzen.kinds.parts.typed import repeated
@@ -32,7 +33,7 @@ DEFAULT_MODE = Mode.model_validate({})
 class Workflow(Part):
     """What is done, in which order. Nothing outside its steps is applied."""
 
-    steps: tuple[Step, ...] = Field(min_length=1, description="The steps.")
+    steps: Annotated[tuple[Step, ...], Most(256)] = Field(min_length=1, description="The steps.")
     mode: Mode = Field(DEFAULT_MODE, description="The order in which they run.")
     on_failure: Literal["terminate", "suspend"] = Field(
         "terminate", description="What a step that failed after all its tries does to the run."

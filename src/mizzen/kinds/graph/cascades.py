@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, FiniteFloat
 
 from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding, suggestion
 from mizzen.kinds.meta import Part
 
@@ -53,7 +54,7 @@ class HardExample(Part):
     """The rule that finds hard examples."""
 
     name: str = Field(description=f"One of {', '.join(RULES)}.")
-    parameters: Annotated[dict[str, FiniteFloat], BeforeValidator(_as_map)] = Field(
+    parameters: Annotated[dict[str, FiniteFloat], BeforeValidator(_as_map), Most(256)] = Field(
         default_factory=dict, description="Parameters of the rule, as a map or as a list of key and value."
     )
 

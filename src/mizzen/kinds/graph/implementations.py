@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part
 from mizzen.kinds.parts.choices import exactly_one
@@ -34,7 +35,9 @@ class InlinePod(Part):
 class InlineImplementation(Part):
     """What implements the node, written in place."""
 
-    kfspec: dict[str, Any] | None = Field(None, description="A served model, as KFService writes its spec.")
+    kfspec: Annotated[dict[str, Any] | None, Most(1000)] = Field(
+        None, description="A served model, as KFService writes its spec."
+    )
     podspec: PodSpec | None = Field(
         None, description="A pod. Called is the container with the node's name, or else the first one."
     )

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, FiniteFloat
 
 from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding, Warn
 from mizzen.kinds.graph.implementations import Implementation
 from mizzen.kinds.graph.routes import Route
@@ -30,7 +31,7 @@ class MergeImplementation(Implementation):
 class Ensemble(Part):
     """The mean of what arrived from the dependencies, or their vote."""
 
-    weights: dict[str, FiniteFloat] | None = Field(
+    weights: Annotated[dict[str, FiniteFloat] | None, Most(1000)] = Field(
         None, description="Weight by dependency, all of them named. Equal if absent."
     )
     method: Literal["mean", "vote"] = Field(
@@ -94,9 +95,9 @@ class GraphNode(Part):
     """One node. It merges what arrives, runs its implementation, and routes the output to its children."""
 
     name: str = Field(description="The node's name, a DNS label.")
-    dependencies: Annotated[tuple[str, ...], BeforeValidator(lambda value: () if value is None else value)] = Field(
-        (), description="Nodes whose output arrives here. A node without any gets the request."
-    )
+    dependencies: Annotated[
+        tuple[str, ...], BeforeValidator(lambda value: () if value is None else value), Most(1000)
+    ] = Field((), description="Nodes whose output arrives here. A node without any gets the request.")
     implementation: Implementation | None = Field(
         None,
         description="What the node runs. Unless said, the container of the node's name in `spec.custom`; without one a "

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field, FiniteFloat
 
 from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding, Warn
 from mizzen.kinds.graph.cascades import Cascade
 from mizzen.kinds.graph.implementations import Implementation
@@ -27,13 +28,13 @@ _KEY = re.compile(rf"user|header:{HEADER.pattern}")
 class Split(Part):
     """One child for each request, drawn by weight."""
 
-    traffic: dict[str, int] | None = Field(
+    traffic: Annotated[dict[str, int] | None, Most(1000)] = Field(
         None, description="Per cent by child, whole numbers that sum to 100; a child not named gets 0. Even if absent."
     )
     key: str | None = Field(
         None, description="`user` or `header:<name>`: equal values always take the same child. Random unless said."
     )
-    shadow: tuple[str, ...] = Field(
+    shadow: Annotated[tuple[str, ...], Most(1000)] = Field(
         (), description="Children that get a copy of each request; their answers are measured and dropped."
     )
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.graph import applied
 from mizzen.kinds.graph import rules as graph_rules
@@ -50,19 +51,23 @@ class MLGraphSpec(Spec):
     A node without dependencies gets the request; the answer is that of the nodes nobody depends on.
     """
 
-    custom: tuple[CustomPod, ...] | None = Field(
+    custom: Annotated[tuple[CustomPod, ...] | None, Most(256)] = Field(
         None, description="Pods whose containers implement nodes. Names of containers are unique over all of them."
     )
-    inline: tuple[InlinePod, ...] | None = Field(None, description="The later name of `custom`.")
-    dag: Annotated[tuple[GraphNode, ...], BeforeValidator(_listed)] = Field(
+    inline: Annotated[tuple[InlinePod, ...] | None, Most(256)] = Field(None, description="The later name of `custom`.")
+    dag: Annotated[tuple[GraphNode, ...], BeforeValidator(_listed), Most(1000)] = Field(
         description="The nodes; one alone may stand without a list."
     )
     timeout_ms: int | None = Field(None, ge=1, le=CEILING_MS, description="Deadline of a request; the ceiling is 60 s.")
-    default_output: tuple[Tensor, ...] | None = Field(
+    default_output: Annotated[tuple[Tensor, ...] | None, Most(256)] = Field(
         None, description="The answer when none arrives within the deadline, or no model is ready."
     )
-    inputs: tuple[TensorSpec, ...] = Field((), description="What a request must hold; any input if absent.")
-    headers: tuple[str, ...] = Field((), description="Headers of the request that are sent on with every call.")
+    inputs: Annotated[tuple[TensorSpec, ...], Most(256)] = Field(
+        (), description="What a request must hold; any input if absent."
+    )
+    headers: Annotated[tuple[str, ...], Most(256)] = Field(
+        (), description="Headers of the request that are sent on with every call."
+    )
     feedback: Annotated[Feedback | None, Present] = Field(
         None, description="Keep records for feedback. A graph with a bandit keeps them anyway."
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part
 from mizzen.kinds.parts import choices, tensors
@@ -19,8 +20,8 @@ from mizzen.kinds.text.urls import WebUrl
 class Signature(Part):
     """The inputs and outputs a version must have."""
 
-    inputs: tuple[TensorSpec, ...] = Field((), description="Inputs; none given: not compared.")
-    outputs: tuple[TensorSpec, ...] = Field((), description="Outputs; none given: not compared.")
+    inputs: Annotated[tuple[TensorSpec, ...], Most(256)] = Field((), description="Inputs; none given: not compared.")
+    outputs: Annotated[tuple[TensorSpec, ...], Most(256)] = Field((), description="Outputs; none given: not compared.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from tensors.repeated(self.inputs, f"{at}.inputs")
@@ -33,8 +34,8 @@ class Golden(Part):
     """One known request and its known answer."""
 
     name: str | None = Field(None, description="To name it by when it fails.")
-    inputs: tuple[Tensor, ...] = Field(min_length=1, description="What is sent.")
-    outputs: tuple[Tensor, ...] = Field(min_length=1, description="What must come back.")
+    inputs: Annotated[tuple[Tensor, ...], Most(256)] = Field(min_length=1, description="What is sent.")
+    outputs: Annotated[tuple[Tensor, ...], Most(256)] = Field(min_length=1, description="What must come back.")
     tolerance: float = Field(
         0, ge=0, allow_inf_nan=False, description="How far a number may be off; for other types, only 0 makes sense."
     )
@@ -62,7 +63,7 @@ class Checks(Part):
     """Run before a version is made active. One that fails blocks it; only an admin may override."""
 
     signature: Signature | None = Field(None, description="Inputs and outputs it must have.")
-    golden: tuple[Golden, ...] = Field((), description="Known requests with their answers.")
+    golden: Annotated[tuple[Golden, ...], Most(1000)] = Field((), description="Known requests with their answers.")
     disagreement: Disagreement | None = Field(None, description="Largest difference from the current version.")
     latency: Latency | None = Field(None, description="Latency budget.")
 
@@ -78,8 +79,12 @@ class Webhook(Part):
 class Hook(Part):
     """Told of what happened, after it happened. A hook that fails or hangs changes nothing."""
 
-    on: tuple[HookEvent, ...] = Field(description="Which events: created, activated, rolled-back, failed.")
-    command: tuple[str, ...] | None = Field(None, description="A command to run, with the event on standard input.")
+    on: Annotated[tuple[HookEvent, ...], Most(256)] = Field(
+        description="Which events: created, activated, rolled-back, failed."
+    )
+    command: Annotated[tuple[str, ...] | None, Most(1000)] = Field(
+        None, description="A command to run, with the event on standard input."
+    )
     webhook: Webhook | None = Field(None, description="In place of `command`: a URL to post the event to.")
     timeout_seconds: float = Field(30, gt=0, le=600, description="After which it is ended.")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding, Warn
 from mizzen.kinds.meta import Part
 from mizzen.kinds.parts.env import SecretKeyRef
@@ -40,8 +41,10 @@ class ContainerPort(Part):
 class ContainerResources(Part):
     open: ClassVar[bool] = True
 
-    requests: dict[str, AnyAmount] = Field(default_factory=dict, description="What is kept free for it.")
-    limits: dict[str, AnyAmount] = Field(default_factory=dict, description="The most it may use.")
+    requests: Annotated[dict[str, AnyAmount], Most(256)] = Field(
+        default_factory=dict, description="What is kept free for it."
+    )
+    limits: Annotated[dict[str, AnyAmount], Most(256)] = Field(default_factory=dict, description="The most it may use.")
 
 
 class Container(Part):
@@ -49,19 +52,21 @@ class Container(Part):
 
     name: Name = Field(description="The container's name, a DNS label.")
     image: str | None = Field(None, description="The image to run; an engine without containers cannot.")
-    command: tuple[str, ...] = Field((), description="Runs in place of the image's entry point.")
-    args: tuple[str, ...] = Field((), description="Arguments of the command.")
+    command: Annotated[tuple[str, ...], Most(1000)] = Field((), description="Runs in place of the image's entry point.")
+    args: Annotated[tuple[str, ...], Most(1000)] = Field((), description="Arguments of the command.")
     working_dir: str | None = Field(None, description="The folder the command starts in.")
-    env: tuple[ContainerEnvVar, ...] = Field((), description="Variables of its environment.")
-    ports: tuple[ContainerPort, ...] = Field((), description="Ports it listens on.")
+    env: Annotated[tuple[ContainerEnvVar, ...], Most(256)] = Field((), description="Variables of its environment.")
+    ports: Annotated[tuple[ContainerPort, ...], Most(256)] = Field((), description="Ports it listens on.")
     resources: ContainerResources | None = Field(None, description="What it may use, as Kubernetes writes it.")
 
 
 class PodSpec(Part):
     open: ClassVar[bool] = True
 
-    containers: tuple[Container, ...] = Field(description="What runs in the pod, at least one.")
-    node_selector: dict[str, str] = Field(default_factory=dict, description="Labels that its node must have.")
+    containers: Annotated[tuple[Container, ...], Most(256)] = Field(description="What runs in the pod, at least one.")
+    node_selector: Annotated[dict[str, str], Most(256)] = Field(
+        default_factory=dict, description="Labels that its node must have."
+    )
     node_name: str | None = Field(None, description="The one node it may run on.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
@@ -77,8 +82,10 @@ class PodSpec(Part):
 class PodMeta(Part):
     open: ClassVar[bool] = True
 
-    labels: dict[str, str] = Field(default_factory=dict, description="Labels of every pod.")
-    annotations: dict[str, str] = Field(default_factory=dict, description="Annotations of every pod.")
+    labels: Annotated[dict[str, str], Most(64)] = Field(default_factory=dict, description="Labels of every pod.")
+    annotations: Annotated[dict[str, str], Most(256)] = Field(
+        default_factory=dict, description="Annotations of every pod."
+    )
 
 
 class PodTemplate(Part):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import prod
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from mizzen.errors import Fault
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part
 
@@ -22,7 +23,7 @@ class TensorSpec(Part):
 
     name: str = Field(min_length=1, description="The tensor's name.")
     datatype: Datatype = Field(description="The type of each element, as the V2 protocol names it.")
-    shape: tuple[int, ...] = Field(description="Its dimensions; -1 where any number is fine.")
+    shape: Annotated[tuple[int, ...], Most(64)] = Field(description="Its dimensions; -1 where any number is fine.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         for index, size in enumerate(self.shape):
@@ -35,8 +36,8 @@ class Tensor(Part):
 
     name: str = Field(min_length=1, description="The tensor's name.")
     datatype: Datatype = Field(description="The type of each element, as the V2 protocol names it.")
-    shape: tuple[int, ...] = Field(description="Its dimensions.")
-    data: list[Any] = Field(description="Its elements, flat or nested.")
+    shape: Annotated[tuple[int, ...], Most(64)] = Field(description="Its dimensions.")
+    data: Annotated[list[Any], Most(2**18)] = Field(description="Its elements, flat or nested.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         for index, size in enumerate(self.shape):

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from mizzen.errors import Fault
 from mizzen.kinds import partial
+from mizzen.kinds.caps import Most
 from mizzen.kinds.findings import Context, Finding, examine, suggestion
 from mizzen.kinds.meta import Part, Present
 
@@ -44,7 +45,7 @@ class Typed(Part):
     types: ClassVar[tuple[Type, ...]] = ()
 
     type: str = Field(description="Which module it is; it decides what `properties` may hold.")
-    properties: Annotated[dict[str, Any], Present] = Field(
+    properties: Annotated[dict[str, Any], Present, Most(30_000)] = Field(
         default_factory=dict, description="Parameters of the module, typed by `type`."
     )
 

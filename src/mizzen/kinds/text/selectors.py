@@ -9,12 +9,18 @@ from typing import Literal, TypeAlias
 
 from mizzen.errors import BadRequest
 
+LONGEST = 4096
+"""Characters of a selector: everybody who may read may send one."""
+MOST = 100
+"""Conditions of a selector."""
+
+# Possessive (`*+`), so that a selector which does not fit is refused at once, and not after trying every way to fit it.
 _KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
-_VALUE = r"[-A-Za-z0-9_.]*"
+_VALUE = r"[-A-Za-z0-9_.]*+"
 _TERM = re.compile(
-    rf"\s*(?:!\s*(?P<absent>{_KEY})"
-    rf"|(?P<key>{_KEY})(?:\s*(?P<sign>==?|!=)\s*(?P<value>{_VALUE})"
-    rf"|\s+(?P<word>in|notin)\s*\((?P<values>\s*{_VALUE}\s*(?:,\s*{_VALUE}\s*)*)\))?)\s*(?:,|$)"
+    rf"\s*+(?:!\s*+(?P<absent>{_KEY})"
+    rf"|(?P<key>{_KEY})(?:\s*+(?P<sign>==?|!=)\s*+(?P<value>{_VALUE})"
+    rf"|\s++(?P<word>in|notin)\s*+\((?P<values>\s*+{_VALUE}\s*+(?:,\s*+{_VALUE}\s*+)*+)\))?)\s*+(?:,|$)"
 )
 
 
@@ -52,6 +58,8 @@ def holds(selector: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
 
 def parse(text: str) -> Selector:
     """BadRequest, with the place, when it cannot be read."""
+    if len(text) > LONGEST:
+        raise BadRequest(f"labelSelector: at most {LONGEST:,} characters, not {len(text):,}")
     requirements: list[Requirement] = []
     at = 0
     while text[at:].strip():
@@ -63,6 +71,8 @@ def parse(text: str) -> Selector:
             )
         requirements.append(_requirement(term))
         at = term.end()
+    if len(requirements) > MOST:
+        raise BadRequest(f"labelSelector: at most {MOST} conditions, not {len(requirements)}")
     return tuple(requirements)
 
 

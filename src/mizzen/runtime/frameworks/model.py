@@ -68,10 +68,7 @@ def pickled(folder: Path, entrypoint: str, *, trusted: bool) -> Path:
 def demand_trust(what: str, *, trusted: bool) -> None:
     """LoadError for code that nobody who may vouch for it has brought: it would run as the plane's own user."""
     if not trusted:
-        raise LoadError(
-            f"{what}, and is not marked as trusted; somebody who may administer the model must vouch for it: "
-            "mizzen version trust MODEL VERSION"
-        )
+        raise LoadError(f"{what}, and is not marked as trusted: an admin of the model has to vouch for it")
 
 
 @contextmanager

@@ -68,18 +68,14 @@ async def list_or_watch(request: Request) -> Response:
     if not query.flag("watch"):
         limit, token = query.limit(resources.MOST_AT_ONCE), query.text("continue")
         listing = await plane.pages.listing(plane.store, KIND.name, where, visible, limit=limit, token=token)
-        metadata = {"resourceVersion": listing.resource_version, "continue": listing.next or ""}
-        items = [rooms.wire(item.wire()) for item in listing.items]
-        body = {"kind": "NamespaceList", "apiVersion": CORE_VERSION, "metadata": metadata, "items": items}
-        return JSONResponse(form.listed(body))
+        return await form.answered(listing, KIND, lambda item: rooms.wire(item.wire()), CORE_VERSION)
     seconds = query.number("timeoutSeconds", low=1, high=resources.DAY)
-    since = query.number("resourceVersion", high=10**18)
     table = form.watched()
 
     def line(wire: dict[str, Any]) -> dict[str, Any]:
         return table(rooms.wire(wire)) if table else rooms.wire(wire)
 
-    lines = watching.lines(plane.store, KIND.name, where, str(since) if since else "", visible, shown=line)
+    lines = watching.lines(plane.store, KIND.name, where, watching.beginning(query), visible, shown=line)
     return StreamingResponse(until_stopped(lines, plane.stopping, seconds), media_type="application/json")
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from mizzen.errors import BadRequest
 from mizzen.kinds.catalog import Kind
+from mizzen.kinds.meta import API_VERSION, Resource
+from mizzen.server import answers
 from mizzen.server.door import accept, tables
 from mizzen.server.door.tables import Layout
 from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
+from mizzen.stores.store import Listing
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +30,19 @@ class Shown:
     """None: as they are."""
     now: Callable[[], datetime]
 
-    def listed(self, body: dict[str, Any]) -> dict[str, Any]:
-        return body if self.layout is None else self.layout.listed(body, self.now())
+    async def answered(
+        self, listing: Listing, kind: Kind, wire: Callable[[Resource], dict[str, Any]], version: str = API_VERSION
+    ) -> Response:
+        metadata = {"resourceVersion": listing.resource_version, "continue": listing.next or ""}
+        around = {"kind": f"{kind.name}List", "apiVersion": version}
+        layout, now = self.layout, self.now()
+        if layout is None:
+            return await answers.listed(listing.items, wire, metadata, **around)
+
+        def table() -> Response:
+            return JSONResponse(layout.listed({**around, "metadata": metadata, "items": map(wire, listing.items)}, now))
+
+        return await asyncio.to_thread(table)
 
     def single(self, body: dict[str, Any]) -> dict[str, Any]:
         return body if self.layout is None else self.layout.single(body, self.now())

@@ -1,0 +1,54 @@
+"""Commands whose --help speaks of what people type: MODEL and NUMBER, not `{model}` and `<float range>`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperOption
+
+_VALUES: Final = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
+
+
+class Group(typer.Typer):
+    """A typer app all of whose commands are of our kind."""
+
+    def command(self, name: str | None = None, **more: Any) -> Callable[[Any], Any]:
+        return super().command(name, cls=Command, **more)
+
+
+class Command(TyperCommand):
+    def __init__(self, name: str | None, **more: Any) -> None:
+        super().__init__(name, **more)
+        for parameter in self.params:
+            if isinstance(parameter, TyperArgument | TyperOption) and parameter.metavar is None:
+                parameter.metavar = _value(parameter)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        arguments = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, TyperArgument)]
+        shown = [str(each.metavar) if each.required else f"[{each.metavar}]" for each in arguments]
+        return [str(self.options_metavar), *shown]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        parameters = self.get_params(ctx)
+        arguments = [(str(each.metavar), each.help or "") for each in parameters if isinstance(each, TyperArgument)]
+        options = [each.get_help_record(ctx) for each in parameters if not isinstance(each, TyperArgument)]
+        for title, records in (("Arguments", arguments), ("Options", [record for record in options if record])):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+def _value(parameter: TyperArgument | TyperOption) -> str | None:
+    """What stands for the value; None for a flag, which has none."""
+    if isinstance(parameter, TyperArgument):
+        return parameter.name.upper()
+    if parameter.is_flag:
+        return None
+    kind = parameter.type_descriptor.annotation
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return "|".join(str(member.value) for member in kind)
+    return _VALUES.get(kind, "TEXT")

@@ -1,0 +1,129 @@
+"""How much people may send: entries of a list or a map, and bytes of a spec. Pure.
+
+Whoever lists, watches or compiles pays for every entry of every object, so nobody may write a million of them. Stored
+objects are read whatever they hold: a cap is asked when something is written, and no type refuses anything for it.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+
+from mizzen.errors import Fault
+
+if TYPE_CHECKING:
+    from mizzen.kinds.meta import Part
+
+ALTOGETHER = 300_000
+"""Entries of one spec, at every depth: lists within lists are many soon. A tensor has its share of them."""
+MOST_BYTES = 1 << 20
+"""Of one spec as JSON. Kubernetes, the other home that objects may have, takes little more of a whole object."""
+PASSED_ON = 1000
+"""Entries, at every depth, of fields that an open Part may hold although we do not know them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """For `Annotated[tuple[str, ...], Most(256)]`: at most so many entries; untyped ones are counted at every depth."""
+
+    entries: int
+
+    def fault(self, path: str, there: int) -> Fault:
+        return Fault(path, f"at most {self.entries:,} entries, this has {there:,}")
+
+
+def without_excess(model: type[Part], data: Any, path: str) -> tuple[Any, tuple[Fault, ...]]:
+    """The data with nothing in place of what has too many entries, and a fault for each such place. Nothing at all is
+    left of what is too long in all."""
+    found: list[Fault] = []
+    kept = _part(model, data, path, found)
+    if (there := _count(kept)) > ALTOGETHER:
+        return {}, (Fault(path, f"at most {ALTOGETHER:,} entries in all, this has {there:,}"), *found)
+    if (size := _size(kept)) > MOST_BYTES:
+        return {}, (Fault(path, f"at most {MOST_BYTES:,} bytes as JSON, this has {size:,}"), *found)
+    return kept, tuple(found)
+
+
+def _part(model: type[Part], data: Any, path: str, found: list[Fault]) -> Any:
+    if not isinstance(data, Mapping):
+        return data
+    fields = {info.alias or name: info for name, info in model.model_fields.items()}
+    kept: dict[str, Any] = {}
+    strange: dict[str, Any] = {}
+    for name, value in data.items():
+        known = model.synonyms.get(name, name)
+        info = fields.get(known)
+        if info is None:
+            strange[name] = value
+        else:
+            kept[name] = _value(info.annotation, info.metadata, value, f"{path}.{known}", found)
+    if model.open and (there := _count(strange)) > PASSED_ON:
+        found.append(Fault(path, f"at most {PASSED_ON:,} entries that are only passed on, this has {there:,}"))
+        return kept
+    return kept | strange
+
+
+def _value(annotation: Any, rules: Iterable[Any], value: Any, path: str, found: list[Fault]) -> Any:
+    """`rules` are what stands beside the annotation in `Annotated`."""
+    if not isinstance(value, list | Mapping):
+        return value
+    for rule in rules:
+        if isinstance(rule, Most):
+            value = _capped(rule, annotation, value, path, found)
+    return _within(annotation, value, path, found)
+
+
+def _within(annotation: Any, value: Any, path: str, found: list[Fault]) -> Any:
+    from mizzen.kinds.meta import Part
+
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _value(arguments[0], arguments[1:], value, path, found)
+    if origin in (Union, types.UnionType):
+        for argument in arguments:
+            value = _value(argument, (), value, path, found)
+    elif origin in (tuple, list) and isinstance(value, list):
+        return [_value(arguments[0], (), item, f"{path}[{index}]", found) for index, item in enumerate(value)]
+    elif origin in (tuple, list):  # one object in place of a list of one
+        return _value(arguments[0], (), value, path, found)
+    elif origin is dict and isinstance(value, Mapping):
+        return {key: _value(arguments[1], (), item, f"{path}.{key}", found) for key, item in value.items()}
+    elif isinstance(annotation, type) and issubclass(annotation, Part):
+        return _part(annotation, value, path, found)
+    return value
+
+
+def _capped(most: Most, annotation: Any, value: Any, path: str, found: list[Fault]) -> Any:
+    union = get_origin(annotation) in (Union, types.UnionType)
+    forms = get_args(annotation) if union else (annotation,)
+    if isinstance(value, Mapping) and any(get_origin(form) in (tuple, list) for form in forms):
+        return value  # one object in place of a list of one
+    there = _count(value) if _is_untyped(annotation) else len(value)
+    if there <= most.entries:
+        return value
+    found.append(most.fault(path, there))
+    return [] if isinstance(value, list) else {}
+
+
+def _is_untyped(annotation: Any) -> bool:
+    """`dict[str, Any]`, `list[Any]`, lists of them, and any of these or nothing."""
+    return annotation is Any or any(map(_is_untyped, get_args(annotation)))
+
+
+def _size(value: Any) -> int:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return len(text.encode(errors="surrogatepass"))  # halves of characters are somebody else's fault to find
+
+
+def _count(value: Any) -> int:
+    """Entries at every depth."""
+    total, waiting = 0, [value]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, list | Mapping):
+            total += len(inner)
+            waiting += inner.values() if isinstance(inner, Mapping) else inner
+    return total

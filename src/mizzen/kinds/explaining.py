@@ -1,0 +1,97 @@
+"""What a kind is for, which fields it has, and what each means: from the kinds themselves."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import types
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from mizzen.errors import NotFound
+from mizzen.kinds import catalog
+from mizzen.kinds.findings import suggestion
+from mizzen.kinds.meta import Part
+from mizzen.kinds.metadata import Metadata
+
+
+def told(path: str) -> dict[str, Any]:
+    """What there is to say of a kind or a field: `name`, `description`, `about`, `type` and so on, and its `fields`.
+
+    NotFound, with what was probably meant.
+    """
+    word, *steps = path.split(".")
+    kind = catalog.find(word)
+    tops: dict[str, type[Part]] = {"spec": kind.spec, "status": kind.status, "metadata": Metadata}
+    top = steps.pop(0) if steps and steps[0] in tops else "spec"
+    shown = [kind.name, *([top] if top != "spec" else [])]
+    part: type[Part] | None = tops[top]
+    info: FieldInfo | None = None
+    for step in steps:
+        info = _field(part, step, ".".join(shown))
+        part = part_within(info.annotation)
+        shown.append(step)
+    found = _told(".".join(shown), info, part)
+    return {"name": kind.name, "description": kind.about, **found} if shown == [kind.name] else found
+
+
+def type_text(annotation: Any) -> str:
+    """A type in words: `list of object`, `'cloud' or 'edge'`."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    plain = {str: "text", int: "whole number", float: "number", bool: "true or false", Any: "anything", dict: "object"}
+    text = plain.get(annotation, str(getattr(annotation, "__name__", annotation)))
+    if origin is Annotated:
+        text = type_text(arguments[0])
+    elif origin is Literal:
+        text = " or ".join(f"'{value}'" if isinstance(value, str) else json.dumps(value) for value in arguments)
+    elif origin in (Union, types.UnionType):
+        texts = (type_text(argument) for argument in arguments if argument is not type(None))
+        text = " or ".join(dict.fromkeys(texts))
+    elif origin in (tuple, list):
+        text = f"list of {type_text(arguments[0])}"
+    elif origin is dict:
+        text = f"map of text to {type_text(arguments[1])}"
+    elif isinstance(annotation, type) and issubclass(annotation, Part):
+        text = "object"
+    return text
+
+
+def part_within(annotation: Any) -> type[Part] | None:
+    """The Part in `Part`, `Part | None`, a list of Parts and so on, if there is one."""
+    if isinstance(annotation, type) and issubclass(annotation, Part):
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := part_within(inner)) is not None), None)
+
+
+def _field(part: type[Part] | None, step: str, shown: str) -> FieldInfo:
+    fields = _fields(part)
+    wanted = part.synonyms.get(step, step) if part is not None else step
+    if wanted not in fields:
+        raise NotFound(f"{shown} has no field '{step}'", hint=suggestion(step, tuple(fields), "fields"))
+    return fields[wanted]
+
+
+def _fields(part: type[Part] | None) -> dict[str, FieldInfo]:
+    return {info.alias or name: info for name, info in part.model_fields.items()} if part is not None else {}
+
+
+def _told(name: str, info: FieldInfo | None, part: type[Part] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": name}
+    if info is not None:
+        found |= _about(info)
+    text = inspect.cleandoc(part.__doc__ or "") if part is not None and "__doc__" in part.__dict__ else ""
+    if text and text != found.get("description"):
+        found["about"] = text
+    found["fields"] = [{"name": field, **_about(inner)} for field, inner in _fields(part).items()]
+    return found
+
+
+def _about(info: FieldInfo) -> dict[str, Any]:
+    about: dict[str, Any] = {"type": type_text(info.annotation), "required": info.is_required()}
+    default = None if info.is_required() else info.get_default(call_default_factory=True)
+    if isinstance(default, str | int | float | bool) and default != "":
+        about["default"] = default
+    if info.description:
+        about["description"] = info.description
+    return about

@@ -1,0 +1,40 @@
+"""What people write for a version: `name`, `name:version` or `name@alias`. What may be a name is the plane's to say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from mizzen import errors
+
+_SHAPE: Final = re.compile(r"([^:@]+)(?::([^:@]+)|@([^:@]+))?")
+_NUMBER: Final = re.compile(r"v?0*([1-9][0-9]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """At most one of `version` and `alias` is given; with neither, the current version is meant."""
+
+    name: str
+    version: str | None = None
+    alias: str | None = None
+
+
+def parse(text: str) -> Reference:
+    """Invalid."""
+    found = _SHAPE.fullmatch(text)
+    if found is None:
+        raise errors.Invalid(f"'{text}' names no version", hint="write model:version, model@alias or model")
+    name, version, alias = found.groups()
+    number = _NUMBER.fullmatch(version or "")
+    return Reference(name, number[1] if number else version, alias)
+
+
+def written(name: str, version: str | int | None, alias: str | None) -> str:
+    """Invalid when both are given."""
+    if version is not None and alias is not None:
+        raise errors.Invalid("give a version or an alias, not both")
+    if version is not None:
+        return f"{name}:{version}"
+    return name if alias is None else f"{name}@{alias}"

@@ -1,0 +1,43 @@
+"""Looking up what a spec names: objects, users and secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from mizzen.errors import NotFound
+from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.surroundings import Named, Surroundings
+from mizzen.stores.records import Identities, Secrets
+from mizzen.stores.store import Reads, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    identities: Identities
+    secrets: Secrets
+
+    async def around(
+        self, reads: Reads | Store, named: Named, namespace: str, assumed: Collection[Ref] = ()
+    ) -> Surroundings:
+        """What there is of what is named, by an object of this namespace. `assumed` counts as there."""
+        objects: dict[Ref, Resource | None] = dict.fromkeys(ref for ref in named.objects if ref in assumed)
+        for ref in await reads.among(named.objects):
+            # Versions may be many and large, and no more is asked of them than that they are there.
+            objects[ref] = None if ref.kind == "ModelVersion" else await _find(reads, ref)
+        people = {principal.name for principal in await self.identities.principals()} if named.users else set[str]()
+        keys = [(name, await self._keys(namespace, name)) for name in sorted(named.secrets)]
+        return Surroundings(objects, frozenset(people), {name: held for name, held in keys if held is not None})
+
+    async def _keys(self, namespace: str, secret: str) -> tuple[str, ...] | None:
+        try:
+            return (await self.secrets.get(namespace, secret)).keys
+        except NotFound:
+            return None
+
+
+async def _find(reads: Reads | Store, ref: Ref) -> Resource | None:
+    try:
+        return await reads.get(ref)
+    except NotFound:
+        return None

@@ -1,0 +1,33 @@
+"""All pages of a listing, for who needs every object."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from mizzen.kinds.meta import Resource
+from mizzen.stores.store import Reads, Store, Where
+
+EVERYTHING = Where()
+
+
+async def whole(store: Store, kind: str, where: Where = EVERYTHING) -> tuple[Resource, ...]:
+    """All of them at once, of one moment: for what is few."""
+    page = await store.list(kind, where)
+    if page.next is None:
+        return page.items
+    async with store.snapshot() as moment:  # or they would be of as many moments as there are pages
+        return tuple([item async for item in each(moment, kind, where)])
+
+
+async def each(
+    moment: Reads, kind: str, where: Where = EVERYTHING, *, limit: int | None = None
+) -> AsyncGenerator[Resource, None]:
+    """One after the other, read a page at a time."""
+    after: str | None = None
+    while True:
+        page = await moment.list(kind, where, limit=limit, after=after)
+        for item in page.items:
+            yield item
+        after = page.next
+        if after is None:
+            return

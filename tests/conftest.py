@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import itertools
+import os
+
+import pytest
+
+SLOW = {
+    "tests/docs/test_readme.py": 60,
+    "tests/scenario/test_start.py": 50,
+    "tests/scenario/test_permissions.py": 20,
+    "tests/docs/test_seeds.py": 20,
+    "tests/scenario/test_deploy.py": 20,
+    "tests/contract/test_engine": 20,
+    "tests/scenario/test_trust.py": 10,
+    "tests/scenario/test_sdk.py": 10,
+    "tests/scenario/test_change_in_place.py": 10,
+    "tests/scenario/test_batches.py": 10,
+}
+"""Modules that start whole planes or many processes, and about how many seconds each takes alone."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow modules first, whole, and some at each worker: one that begins last is what everybody waits for.
+
+    xdist's `worksteal` gives each worker an equal piece of the list; who is done takes from the ends of others' pieces.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    seconds = [0] * workers
+    firsts: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for name, duration in SLOW.items():
+        worker = seconds.index(min(seconds))
+        seconds[worker] += duration
+        firsts[worker] += [item for item in items if item.nodeid.startswith(name)]
+    slow = set(itertools.chain.from_iterable(firsts))
+    rest = iter([item for item in items if item not in slow])
+    ordered: list[pytest.Item] = []
+    for worker, first in enumerate(firsts):
+        length = (len(items) - len(ordered)) // (workers - worker)
+        ordered += [*first, *itertools.islice(rest, max(0, length - len(first)))]
+    items[:] = [*ordered, *rest]

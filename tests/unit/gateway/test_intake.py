@@ -1,0 +1,144 @@
+"""Bodies on their way in are counted as long as they are kept, and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from hypothesis import given
+from hypothesis import strategies as st
+from uvicorn.server import ServerState
+
+from mizzen.access.policy import Target
+from mizzen.gateway.app import App
+from mizzen.gateway.exchange import Front
+from mizzen.gateway.front import FastProtocol
+from mizzen.gateway.infer import Service
+from mizzen.gateway.intake import Intake, Share
+from mizzen.gateway.metrics import Counters, Metrics
+from mizzen.gateway.permits import Permits
+from mizzen.gateway.refusals import Refusals
+from mizzen.gateway.routes import Endpoint, Routes
+from mizzen.webserver import Patience
+from tests.unit.gateway.harness import body_of, request
+
+LIMIT, LARGEST, CONNECTIONS = 1000, 900, 4
+PATHS = ("/v2/models/m/infer", "/v2/models/m/infer?by=asgi")
+
+
+def service() -> Service:
+    """`m`, which leaves everything unanswered."""
+    made = Service(
+        max_body_bytes=LARGEST,
+        intake=Intake(LIMIT),
+        metrics=Metrics(),
+        clock=time.monotonic,
+        wall=time.time,
+        new_id=lambda: b"an-id",
+        permits=Permits(None, anonymous=True, wall=time.time),
+        refusals=Refusals(Path("nowhere"), "g", wall=time.time, call_later=lambda *_: None),
+    )
+    target = Target("default", "Model", "m", models=frozenset({"m"}))
+    endpoint = Endpoint("default", "m", "1", None, target, (), lambda call: None, 10.0, b"", Counters())
+    made.replace(routes=Routes(hot={PATHS[0].encode(): endpoint}))
+    return made
+
+
+class Wire(asyncio.Transport):
+    """The other side of a connection, which takes everything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said = b""
+        self.closed = False
+
+    def write(self, data: Any) -> None:
+        self.said += bytes(data)
+
+    def write_eof(self) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def bodies() -> st.SearchStrategy[bytes]:
+    """Requests, whole or not, good or not."""
+    sizes = st.integers(0, 10) | st.integers(LARGEST - 200, LARGEST + 10)
+    whole = st.builds(lambda path, size: request("POST", path, b" " * size), st.sampled_from(PATHS), sizes)
+    good = st.builds(lambda size: request("POST", PATHS[0], body_of([1.0] * size)), st.integers(1, 50))
+    chunked = sizes.map(
+        lambda size: request("POST", PATHS[0], b"%x\r\n%b\r\n0\r\n\r\n" % (size, b" " * size), Content_Length="",
+                             Transfer_Encoding="chunked")
+    )  # fmt: skip
+    return st.one_of(whole, good, chunked, st.just(b"not HTTP\r\n\r\n"))
+
+
+CLOSE = -1
+steps = st.lists(st.tuples(st.integers(0, CONNECTIONS - 1), st.sampled_from([CLOSE, 50, 400, 600, 700])), max_size=60)
+
+
+@given(st.lists(bodies(), min_size=1, max_size=6), steps)
+def test_whatever_comes_and_goes_in_whatever_order_nothing_stays_counted(
+    sent: list[bytes], steps: list[tuple[int, int]]
+) -> None:
+    asyncio.run(_play(sent, steps))
+
+
+async def _play(sent: list[bytes], steps: list[tuple[int, int]]) -> None:
+    here = service()
+    config = uvicorn.Config(App(here, list), interface="asgi3", lifespan="off", ws="none", log_config=None)
+    config.load()
+    front = Front(here, loopback=True, patience=Patience(), most=100)
+    state = ServerState()
+
+    def connect() -> FastProtocol:
+        protocol = FastProtocol(config, state, {}, front=front)
+        protocol.connection_made(Wire())
+        return protocol
+
+    def kept() -> int:
+        return sum(len(part) for protocol in state.connections for part in getattr(protocol, "_body"))  # noqa: B009
+
+    connections = [connect() for _ in range(CONNECTIONS)]
+    left = [b"".join(itertools.islice(itertools.cycle(sent), n, n + len(sent))) for n in range(CONNECTIONS)]
+    for which, step in steps:
+        if step == CLOSE:
+            connections[which].connection_lost(None)
+            connections[which] = connect()
+        else:
+            connections[which].data_received(left[which][:step])
+            left[which] = left[which][step:]
+        await asyncio.sleep(0)
+        assert here.intake.bytes >= kept()
+        assert here.intake.bytes <= LIMIT
+    for protocol in connections:
+        protocol.connection_lost(None)
+    await asyncio.gather(*state.tasks)
+    assert here.intake.bytes == 0
+
+
+def test_one_body_alone_fits_whatever_its_size() -> None:
+    intake = Intake(10)
+    first, second = Share(intake), Share(intake)
+    assert first.grow(100)
+    assert not second.grow(1)
+    second.end()
+    assert first.grow(200)
+    first.end()
+    assert second.grow(11)
+    second.end()
+    assert intake.bytes == 0

@@ -1,0 +1,29 @@
+"""Long answers are written down beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mizzen.server import answers
+
+THREADS: set[int] = set()
+
+
+def shown(number: int) -> dict[str, object]:
+    THREADS.add(threading.get_ident())
+    return {"number": number, "name": 'ü"]}'}
+
+
+@given(st.lists(st.integers()), st.text())
+def test_a_list_is_written_in_a_thread(numbers: list[int], token: str) -> None:
+    answer = asyncio.run(answers.listed(numbers, shown, {"continue": token.encode(errors="ignore").decode()}, kind="L"))
+    said = json.loads(bytes(answer.body))
+    assert list(said) == ["kind", "metadata", "items"]
+    assert said["items"] == [{"number": number, "name": 'ü"]}'} for number in numbers]
+    assert answer.headers["content-type"] == "application/json"
+    assert threading.get_ident() not in THREADS

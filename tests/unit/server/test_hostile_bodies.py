@@ -1,0 +1,134 @@
+"""What somebody sends must not hold up anybody else: large bodies, selectors without end, names made to mislead."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from mizzen.errors import Unavailable
+from mizzen.kinds.meta import Meta, Resource
+from mizzen.server.apart import MOST_OF_ONE, Apart
+from mizzen.server.bodies import YAML_LIMIT
+from tests.unit.server.harness import HERE, Harness, serving
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Iterator[Harness]:
+    with serving(tmp_path, anonymous=False) as harness:
+        yield harness
+
+
+def test_work_apart_is_bounded_for_each_and_does_not_use_the_common_threads() -> None:
+    async def main() -> None:
+        apart, release = Apart(), threading.Event()
+        slow = [asyncio.ensure_future(apart.run("ana", lambda: release.wait(60))) for _ in range(MOST_OF_ONE)]
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable, match="large bodies of yours"):
+            await apart.run("ana", lambda: True)
+        slow[-1].cancel()  # leaving makes no room by itself ...
+        await asyncio.sleep(0)
+        other = asyncio.ensure_future(apart.run("bob", lambda: "his"))
+        # As many as the common pool could have: none of them is taken by what waits apart.
+        assert await asyncio.gather(*(asyncio.to_thread(int, n) for n in range(50))) == list(range(50))
+        assert not other.done()
+        release.set()
+        assert await other == "his"
+        assert await asyncio.gather(*slow[:-1]) == [True] * (MOST_OF_ONE - 1)
+        while apart._waiting:  # noqa: ASYNC110 - ... the end of the work does
+            await asyncio.sleep(0.01)
+        assert await apart.run("ana", lambda: "again") == "again"
+
+    asyncio.run(main())
+
+
+def test_yaml_has_a_limit_of_its_own(admin: httpx2.Client) -> None:
+    body = b"a: [" + b"b," * (YAML_LIMIT // 2) + b"b]"
+    answer = admin.post(f"{HERE}/models", content=body, headers={"content-type": "application/yaml"})
+    assert answer.status_code == 413
+    assert "or JSON" in answer.json()["details"]["hint"]
+
+
+def test_large_bodies_are_read(admin: httpx2.Client) -> None:
+    annotations = {f"note-{number}": "x" * 1000 for number in range(60)}
+    made = {
+        "apiVersion": "mizzen.dev/v1alpha1",
+        "kind": "Model",
+        "metadata": {"name": "big", "annotations": annotations},
+    }
+    assert admin.post(f"{HERE}/models", json=made).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"fieldSelector": "a=" + " " * 60_000 + "("},
+        {"labelSelector": "a in (" + "a," * 2000 + " " * 2000},
+        {"labelSelector": ",".join(f"!a{number}" for number in range(101))},
+        {"labelSelector": "a" * 5000},
+    ],
+)
+def test_selectors_have_an_end(admin: httpx2.Client, query: dict[str, str]) -> None:
+    answer = admin.get(f"{HERE}/models", params=query)
+    assert (answer.status_code, "at most" in answer.json()["message"]) == (400, True), answer.text
+
+
+@pytest.mark.parametrize("path", ["/model/iris/history?at=", "/audit?since="])
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00%2B23:59"])
+def test_times_out_of_the_calendar_are_refused(iris: httpx2.Client, path: str, time: str) -> None:
+    answer = iris.get(path + time)
+    assert (answer.status_code, answer.json()["reason"]) == (400, "BadRequest"), answer.text
+
+
+def test_no_name_can_forge_a_line_of_the_audit_or_leave_a_token_there(closed: Harness) -> None:
+    token = closed.user("ana")
+    ana = closed.client(token)
+    refused = ana.delete("/model/a%0a2026-01-01%20INFO%20forged%00%e2%80%ae")
+    assert refused.json()["message"].isprintable()
+    assert token not in ana.get(f"/user/{token}").text
+    entries = closed.audited(actor="ana")
+    assert all(f"{entry.name}{entry.path}{entry.reason}".isprintable() for entry in entries)
+    assert all(token not in f"{entry.name}{entry.path}{entry.reason}" for entry in entries)
+    assert {entry.name for entry in entries} == {r"a\n2026-01-01 INFO forged\x00\u202e", "mzn_..."}
+
+
+def test_whoever_may_point_one_alias_learns_no_more_of_the_model(closed: Harness) -> None:
+    admin = closed.client()
+    admin.post("/model", json={"name": "iris", "labels": {"team": "hidden"}})
+    admin.post("/model/iris/version", json={"path": closed.file("m.joblib")})
+    alia = closed.client(closed.user("alia"))
+    closed.permit("alia", "write", "predict", subjects=["alia"], model="iris", alias="prod")
+    answer = alia.put("/model/iris/alias/prod", json={"version": "1"})
+    assert (answer.status_code, answer.json()) == (
+        200, {"name": "iris", "namespace": "default", "aliases": {"prod": "1"}},
+    )  # fmt: skip
+    assert alia.delete("/model/iris/alias/prod").json()["aliases"] == {}
+
+
+def test_a_model_cannot_be_made_under_a_name_that_another_models_server_answers_to(
+    plane: Harness, iris: httpx2.Client
+) -> None:
+    spec = {"modelName": "iris", "targetVersion": "1", "deployToLayer": "cloud", "frameworkType": "sklearn"}
+    server: dict[str, Any] = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "InferenceModel", "spec": spec}
+    for name in ("iris-pay", "lily"):
+        assert iris.post(f"{HERE}/inferencemodels", json={**server, "metadata": {"name": name}}).status_code == 201
+        refused = iris.post("/model", json={"name": name})
+        assert (refused.status_code, refused.json()["reason"]) == (409, "AlreadyExists")
+        assert f"InferenceModel/{name} of model 'iris' answers to it" in refused.json()["message"]
+    own = Resource("InferenceModel", Meta("rose"), {**spec, "modelName": "rose"})
+    plane.run(plane.store.create(own, "ann"))
+    assert iris.post("/model", json={"name": "rose"}).status_code == 201
+
+
+def test_a_change_meant_for_an_object_that_was_made_anew_is_refused(admin: httpx2.Client) -> None:
+    admin.post("/model", json={"name": "iris"})
+    read = admin.get(f"{HERE}/models/iris").json()
+    del read["metadata"]["resourceVersion"]
+    assert admin.put(f"{HERE}/models/iris", json=read).status_code == 200
+    read["metadata"]["uid"] = "of another"
+    assert admin.put(f"{HERE}/models/iris", json=read).status_code == 409

@@ -1,0 +1,105 @@
+"""The /model API: which version is current, and which was before."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+
+from mizzen.kinds.meta import Meta, Resource
+from tests.unit.server.harness import Harness, deploy
+from tests.unit.server.test_admission import causes
+
+
+def test_promote_moves_current_and_keeps_the_one_before(plane: Harness, admin: httpx2.Client) -> None:
+    deploy(plane, admin)
+    deploy(plane, admin, content="two")
+    assert admin.post("/model/iris/current", json={"version": "v1"}).json()["current"] == "1"
+    moved = admin.post("/model/iris/current", json={"version": 2}).json()
+    assert (moved["current"], moved["previous"]) == ("2", "1")
+    assert moved["status"]["current"]["actor"] == "admin"
+    assert moved["status"]["highestVersion"] == 2
+    before = admin.get("/model/iris/history").json()
+    assert admin.post("/model/iris/current", json={"version": 2}).status_code == 200
+    assert admin.get("/model/iris/history").json() == before
+
+
+def test_what_is_current_can_be_asked(plane: Harness, admin: httpx2.Client) -> None:
+    deploy(plane, admin)
+    none = admin.get("/model/iris/current")
+    assert (none.status_code, none.json()["message"]) == (404, "no version of Model/iris is current yet")
+    moved = admin.post("/model/iris/current", json={"version": 1}).json()
+    current = admin.get("/model/iris/current").json()
+    assert current == {"name": "iris", "namespace": "default", **moved["status"]["current"]}
+    assert (current["version"], current["actor"]) == ("1", "admin")
+    assert admin.get("/model/none/current").status_code == 404
+
+
+def test_a_version_in_use_says_all_that_is_in_the_way(plane: Harness, admin: httpx2.Client) -> None:
+    server = deploy(plane, admin)
+    admin.post("/model/iris/current", json={"version": 1})
+    refused = admin.delete("/model/iris/version/1")
+    assert refused.status_code == 409
+    found = {cause["field"]: cause["message"] for cause in refused.json()["details"]["causes"]}
+    assert found == {"Model/iris": "version 1 is its current one", f"InferenceModel/{server}": "serves version 1"}
+
+
+def test_only_what_answers_can_be_promoted(plane: Harness, admin: httpx2.Client) -> None:
+    server = deploy(plane, admin, ready=False)
+    answer = admin.post("/model/iris/current", json={"version": 1})
+    assert (answer.status_code, answer.json()["reason"]) == (409, "Conflict")
+    assert admin.post("/model/iris/current", json={"version": 9}).status_code == 404
+    assert admin.post("/model/none/current", json={"version": 1}).status_code == 404
+    plane.make_ready(server, "1")
+    admin.delete(f"/model/iris/serve/1/{server}")
+    assert admin.post("/model/iris/current", json={"version": 1}).status_code == 409
+    assert admin.get("/model/iris").json()["current"] is None
+
+
+@pytest.mark.parametrize("body", [{}, {"version": True}, {"version": "auto"}, {"version": 0}, {"version": [1]}])
+def test_a_promotion_that_cannot_be_read_is_422(plane: Harness, admin: httpx2.Client, body: dict[str, object]) -> None:
+    admin.post("/model", json={"name": "iris"})
+    assert "version" in causes(admin.post("/model/iris/current", json=body))
+
+
+def test_a_rollback_goes_to_the_version_that_was_current_before(plane: Harness, admin: httpx2.Client) -> None:
+    for content in ("one", "two", "three"):
+        deploy(plane, admin, content=content)
+    for version in (1, 3):
+        admin.post("/model/iris/current", json={"version": version})
+    back = admin.post("/model/iris/rollback", json={})
+    assert (back.status_code, back.json()["current"], back.json()["previous"]) == (200, "1", "3")
+    last = admin.get("/model/iris/history").json()["items"][-1]
+    assert (last["action"], last["actor"], last["object"]) == ("rolledback", "admin", "Model/iris")
+    assert (last["before"]["current"]["version"], last["after"]["current"]["version"]) == ("3", "1")
+    assert admin.post("/model/iris/rollback", json={"version": "v2"}).json()["current"] == "2"
+    assert admin.post("/model/iris/rollback").json()["current"] == "1", "without a body, too"
+
+
+def test_a_rollback_that_cannot_be_changes_nothing(plane: Harness, admin: httpx2.Client) -> None:
+    server = deploy(plane, admin)
+    deploy(plane, admin, content="two")
+    admin.post("/model/iris/current", json={"version": 1})
+    never = admin.post("/model/iris/rollback", json={})
+    assert (never.status_code, "mizzen rollback iris --to 1" in never.json()["details"]["hint"]) == (409, True)
+    admin.post("/model/iris/current", json={"version": 2})
+    before = admin.get("/model/iris/history").json()
+    assert admin.post("/model/iris/rollback", json={"version": 9}).status_code == 404
+    assert admin.post("/model/none/rollback", json={}).status_code == 404
+    assert "version" in causes(admin.post("/model/iris/rollback", json={"version": "latest"}))
+    assert causes(admin.post("/model/iris/rollback", json={"versoin": 1})).keys() >= {""}
+    admin.delete(f"/model/iris/serve/1/{server}")
+    dead = admin.post("/model/iris/rollback", json={})
+    assert (dead.status_code, "serve it first" in dead.json()["details"]["hint"]) == (409, True)
+    kept = [item for item in admin.get("/model/iris/history").json()["items"] if item["object"] == "Model/iris"]
+    assert kept == [item for item in before["items"] if item["object"] == "Model/iris"]
+    assert admin.get("/model/iris").json()["current"] == "2"
+
+
+def test_a_second_name_has_no_current_version_of_its_own(plane: Harness, admin: httpx2.Client) -> None:
+    deploy(plane, admin)
+    plane.run(plane.store.create(Resource("Model", Meta("lily"), {"aliasOf": "iris"}), "ann"))
+    for path, body in (("current", {"version": 1}), ("rollback", {}), ("rollback", {"version": 1})):
+        answer = admin.post(f"/model/lily/{path}", json=body)
+        assert (answer.status_code, answer.json()["details"]["hint"]) == (409, "ask for it at model 'iris'")
+    refused = admin.post("/model/lily/version", json={"path": plane.file("m.pkl")})
+    assert (refused.status_code, "second name" in refused.json()["message"]) == (409, True)
