@@ -10,8 +10,6 @@ import pytest
 from tests.conformance.kubectl import Kubectl, model, server
 from tests.support import planes
 
-WATCHED = pytest.mark.xfail(strict=False, reason="a watch does not begin with all there is yet (sendInitialEvents)")
-
 
 def test_an_object_is_deleted(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", sent=[model("iris"), model("wine")])
@@ -69,7 +67,6 @@ def test_a_finalizer_holds_an_object(kubectl: Kubectl, released: str) -> None:
     assert "(NotFound)" in kubectl("get", "model", name, code=1).err
 
 
-@WATCHED
 @pytest.mark.timeout(60)
 def test_it_waits_for_a_condition(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", sent=model("iris"))
@@ -79,7 +76,6 @@ def test_it_waits_for_a_condition(kubectl: Kubectl) -> None:
     assert "timed out" in kubectl("wait", "--for=condition=Ready", "im/one", "--timeout=1s", code=1).err
 
 
-@WATCHED
 @pytest.mark.timeout(60)
 def test_it_waits_for_a_value(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", sent=model("iris"))
@@ -88,7 +84,6 @@ def test_it_waits_for_a_value(kubectl: Kubectl) -> None:
         assert waiting.wait(20) == 0
 
 
-@WATCHED
 @pytest.mark.timeout(60)
 def test_it_waits_until_something_is_there(kubectl: Kubectl) -> None:
     with kubectl.going("wait", "--for=create", "model/iris", "--timeout=10s") as waiting:
@@ -96,7 +91,6 @@ def test_it_waits_until_something_is_there(kubectl: Kubectl) -> None:
         assert waiting.wait(20) == 0
 
 
-@WATCHED
 @pytest.mark.timeout(60)
 def test_it_waits_until_something_has_gone(kubectl: Kubectl) -> None:
     assert kubectl("wait", "--for=delete", "model/none", "--timeout=5s").code == 0
@@ -109,7 +103,6 @@ def test_it_waits_until_something_has_gone(kubectl: Kubectl) -> None:
         assert deleting.wait(20) == 0
 
 
-@WATCHED
 @pytest.mark.timeout(60)
 def test_a_deletion_waits_for_what_has_to_be_ended_first(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", sent=server("one"))
