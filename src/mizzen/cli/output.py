@@ -67,13 +67,20 @@ def fail(error: MizzenError) -> None:
 
 
 def data(value: Any, form: Format | Listed) -> None:
-    """`value` as JSON or YAML."""
+    """`value` as JSON or YAML. Of objects without who owns which field, which is long, and for programs."""
+    value = _without_owners(value)
     if form == Format.YAML:
         import yaml
 
         say(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
     else:
         say(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _without_owners(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_owners(inner) for name, inner in value.items() if name != "managedFields"}
+    return [_without_owners(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def outcome(value: Any, form: Format, text: str = "") -> None:

@@ -227,3 +227,15 @@ def test_get_selects_by_labels_fields_and_namespace(plane: Plane) -> None:
     failed(plane("get", "models", "--field-selector", "spec.track=latest", check=False), "spec.track")
     wrong = plane("get", "model/iris", "-A", check=False)
     assert (wrong.returncode, "a name says it all" in wrong.stderr) == (2, True)
+
+
+def test_who_owns_which_field_is_not_shown(plane: Plane) -> None:
+    plane("model", "create", "iris")
+    file = plane.folder / "m.yaml"
+    file.write_text("apiVersion: mizzen.dev/v1alpha1\nkind: Model\nmetadata: {name: rose, labels: {a: b}}\n")
+    plane("apply", "-f", str(file))
+    for form in ("yaml", "json"):
+        for command in (("get", "model", "rose"), ("get", "models"), ("describe", "model/rose")):
+            shown = plane(*command, "-o", form).stdout
+            assert "rose" in shown
+            assert "managedFields" not in shown
