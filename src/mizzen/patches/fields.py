@@ -18,15 +18,7 @@ _SELF = "."
 
 def leaves(document: Any) -> Fields:
     """Every field of a document."""
-    return frozenset(_leaves(document, ()))
-
-
-def _leaves(value: Any, at: Path) -> Iterator[Path]:
-    if isinstance(value, Mapping) and value:
-        for name, member in value.items():
-            yield from _leaves(member, (*at, name))
-    elif at:
-        yield at
+    return frozenset(path for path, _ in _values(document, ()))
 
 
 def differing(old: Any, new: Any) -> tuple[Fields, Fields]:

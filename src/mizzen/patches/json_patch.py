@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from mizzen.errors import BadRequest, Invalid
+from mizzen.patches.fields import same
 
 MOST_OPERATIONS: Final = 10_000
 
@@ -89,7 +90,7 @@ def _copy(document: Any, operation: Mapping[str, Any]) -> Any:
 
 def _test(document: Any, operation: Mapping[str, Any]) -> Any:
     path, value = _pointer(operation, "path"), _value(operation)
-    if not _equal(_at(document, path), value):
+    if not same(_at(document, path), value):
         raise _Misfit(f"{_text(path)} is not {json.dumps(value)[:200]}")
     return document
 
@@ -155,17 +156,6 @@ def _value(operation: Mapping[str, Any]) -> Any:
     if "value" not in operation:
         raise _Unreadable("value is required")
     return operation["value"]
-
-
-def _equal(one: Any, other: Any) -> bool:
-    """As JSON: numbers by value, true is not 1, members in any order."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_equal(value, other[name]) for name, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_equal, one, other))
-    return bool(one == other)
 
 
 def _text(path: tuple[str, ...]) -> str:

@@ -103,7 +103,11 @@ async def made(request: Request, kind: Kind, wish: Wish, query: Query) -> Respon
     draft = await _decoded(request, kind, wish.document, query, namespace=namespace)
     new = admission.created(kind, draft, namespace, actor)
     trust.require(request, new)
-    new = ownership.after_update(None, new, by, plane.now()) if wish.owners is None else _owned(new, wish.owners)
+    new = (
+        ownership.after_update(None, new, by, plane.now())
+        if wish.owners is None
+        else ownership.with_managers(new, wish.owners)
+    )
     odd = await while_wanted(request, _examined(plane, new, query))
     stored = await _created(request, plane, draft, new, query)
     location = {"Location": f"{_collection(request)}/{stored.meta.name}"}
@@ -128,7 +132,11 @@ async def changed(
         await trust.require_names(request, new)
         addressed.require_write(request, new)
         trust.require(request, new, old)
-        new = ownership.after_update(old, new, by, plane.now()) if wish.owners is None else _owned(new, wish.owners)
+        new = (
+            ownership.after_update(old, new, by, plane.now())
+            if wish.owners is None
+            else ownership.with_managers(new, wish.owners)
+        )
         odd = await while_wanted(request, _examined(plane, new, query))
         guard = changes.guard(old, new)
         if dry_run:
@@ -220,10 +228,6 @@ def _refuse_stale(draft: Draft, old: Resource) -> None:
         raise Conflict(f"{old.ref} changed since it was read", hint="read it again and repeat the change")
     if draft.uid not in ("", old.meta.uid):
         raise Conflict(f"{old.ref} is another object than the one that was read", hint="read it again")
-
-
-def _owned(new: Resource, owners: tuple[Manager, ...]) -> Resource:
-    return ownership.with_managers(new, owners)
 
 
 async def _created(request: Request, plane: Plane, draft: Draft, new: Resource, query: Query) -> Resource:

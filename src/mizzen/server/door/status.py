@@ -18,14 +18,13 @@ from mizzen.errors import BadRequest, Conflict, Fault, Invalid
 from mizzen.kinds.findings import faults_of
 from mizzen.kinds.meta import Resource
 from mizzen.patches import json_patch, merge
-from mizzen.server import addressed, auth, targets
+from mizzen.server import addressed, auth, targets, writing
 from mizzen.server.bodies import read_object, read_patch
 from mizzen.server.door import shown
 from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
 
 QUERY = ("dryRun", "fieldManager", "fieldValidation", "force", "includeObject", "pretty", "timeout")
-MERGE, JSON, APPLY = "application/merge-patch+json", "application/json-patch+json", "application/apply-patch+yaml"
 
 
 def routes(path: str) -> list[Route]:
@@ -52,8 +51,8 @@ async def patch(request: Request) -> Response:
     """An apply is a merge here: nobody but controllers owns a status."""
     await _allowed(request)
     query = Query(request, *QUERY)
-    media_type, body = await read_patch(request, (MERGE, JSON, APPLY))
-    make = json_patch.patched if media_type == JSON else merge.merged
+    media_type, body = await read_patch(request, writing.PATCHES)
+    make = json_patch.patched if media_type == writing.JSON else merge.merged
     return await _written(request, lambda old: make(old.wire(), body), query)
 
 
