@@ -34,7 +34,7 @@ endif
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) $(COMPILED) ## Make .venv from the lock, with mizzen, the test tools and scikit-learn
+setup: $(READY) $(COMPILED) ## Make .venv from the lock, with mizzen, the test tools and the frameworks it serves
 	@:
 
 $(READY): requirements/dev.txt pyproject.toml tools/setup.sh $(MOVED)
@@ -71,7 +71,7 @@ gen: setup ## Write what is derived from the code: docs/reference/, deploy/crds/
 lock: ## Resolve the dependencies of pyproject.toml into requirements/ (ARGS=--upgrade takes newer ones)
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv: 'pipx install uv', or name it with UV=path/to/uv." >&2; exit 1; }
 	@$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
-		--custom-compile-command "make lock" pyproject.toml --extra sklearn --group dev -o requirements/dev.txt $(ARGS)
+		--custom-compile-command "make lock" pyproject.toml --all-extras --group dev -o requirements/dev.txt $(ARGS)
 	@cd tests/conformance/requirements && for file in *.in; do \
 		$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
 			--custom-compile-command "make lock" $$file -o $${file%.in}.txt $(ARGS) || exit 1; done

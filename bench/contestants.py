@@ -136,6 +136,9 @@ class Mizzen:
     url: str = ""
     up_cpu_seconds: float = 0.0
     """From `up` until it returned ready, command and plane together."""
+    question: object = None
+    """For another model than iris."""
+    answer: object = None
 
     @property
     def data_dir(self) -> Path:
@@ -147,7 +150,7 @@ class Mizzen:
         self.up_cpu_seconds = children_cpu() - before + procfs.cpu_seconds(self.processes())
         self._cli("deploy", str(self.model), "--name", MODEL)
         self.url = json.loads(self._cli("status", "-o", "json"))["inference_url"].rstrip("/") + PATH
-        await_answer(self.url)
+        await_answer(self.url, question=self.question or QUESTION, right=self.answer or ANSWER)
 
     def processes(self) -> dict[int, str]:
         return {pid: role(pid) for pid in procfs.with_environment("MIZZEN_DATA_DIR", str(self.data_dir))}
@@ -187,28 +190,30 @@ def role(pid: int) -> str:
     return key.split("-")[0] or "other"
 
 
-def await_answer(url: str, exited: Callable[[], str] = str) -> None:
+def await_answer(
+    url: str, exited: Callable[[], str] = str, question: object = QUESTION, right: object = ANSWER
+) -> None:
     """Until the server answers, and rightly. `exited` gives the last words of a server that ended."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if words := exited():
             raise StartFailed(words)
         try:
-            status, answer = ask(url)
+            status, answer = ask(url, question)
         except (OSError, http.client.HTTPException):
             time.sleep(0.02)
             continue
-        if status == 200 and answer["outputs"][0]["data"] == ANSWER:
+        if status == 200 and answer["outputs"][0]["data"] == right:
             return
-        raise StartFailed(f"{url} answered {status} {answer} where {ANSWER} is right")
+        raise StartFailed(f"{url} answered {status} {answer} where {right} is right")
     raise StartFailed(f"{url} did not answer within {START_SECONDS} seconds")
 
 
-def ask(url: str) -> tuple[int, Any]:
+def ask(url: str, question: object = QUESTION) -> tuple[int, Any]:
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=10)
     try:
-        connection.request("POST", parts.path, json.dumps(QUESTION), {"Content-Type": "application/json"})
+        connection.request("POST", parts.path, json.dumps(question), {"Content-Type": "application/json"})
         response = connection.getresponse()
         return response.status, json.loads(response.read())
     finally:

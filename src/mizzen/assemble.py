@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mizzen.access.jwts import Trust
     from mizzen.controllers.access import AccessPublisher
     from mizzen.controllers.happenings import Happenings
+    from mizzen.kinds.meta import Ref
     from mizzen.server.jwks import IssuerKeys
     from mizzen.server.tokens import AdminToken
     from mizzen.stores.sqlite import SqliteStore
@@ -131,11 +132,12 @@ def boot(settings: Settings, home: Home) -> Boot:
     )
 
 
-async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
+async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:  # noqa: PLR0915 - a list of parts
     """The control API and the controllers, until SIGTERM."""
     from mizzen.blobs.files import FileBlobs
     from mizzen.blobs.limits import Limits
     from mizzen.controllers import acceptance
+    from mizzen.controllers.machine import keep_registered, node_of
     from mizzen.controllers.models import Models
     from mizzen.controllers.refusals import RefusalsIntake
     from mizzen.controllers.serving import Serving
@@ -149,6 +151,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     from mizzen.server.app import create_app
     from mizzen.server.collection import keep_collecting
     from mizzen.server.emptying import keep_emptying
+    from mizzen.server.fetching import Fetches
     from mizzen.server.oidc import Oidc
     from mizzen.server.removal import finish_cascades
     from mizzen.server.tokens import AdminToken
@@ -165,8 +168,15 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
     vault = Vault(store.secrets, root / "secret-key")
     engine = LocalEngine(home, blobs, python=sys.executable, reveal=vault.reveal)
     context = Context(capabilities=frozenset(engine.capabilities))
+    machine = node_of(socket.gethostname(), context.capabilities)
+
+    def poke(ref: Ref) -> None:
+        loop.poke(ref)
+
+    fetches = Fetches(lambda: app.state.plane, poke)
     accepting = (acceptance.Acceptance(kind, context, store.identities, store.secrets) for kind in acceptance.KINDS)
-    working = (Models(context), Versions(context), Serving(inference_url, context), Workloads(engine))
+    serving = Serving(inference_url, context, fetches, here=machine.meta.name)
+    working = (Models(context), Versions(context), serving, Workloads(engine))
     happenings = _recorder(store)
     loop = Loop(store, [*working, *accepting], now=_now, recorder=happenings)
     vouching = _vouching(settings)
@@ -197,7 +207,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
 
     async def hints() -> None:
         async for ref in engine.changes():
-            loop.poke(ref)
+            poke(ref)
 
     try:
         await _until_stopped(
@@ -210,11 +220,13 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:
             pruning.keep_pruning(store.audit, _now, days=settings.audit_days, refusals=settings.audit_refusal_rows),
             finish_cascades(store),
             keep_emptying(store, vault),
+            keep_registered(store, machine, _now),
             keep_collecting(store, blobs, _now, grace=timedelta(hours=settings.garbage_hours)),
             hints(),
             revive.keep(home, listeners, delay=0.0),
         )
     finally:
+        await fetches.close()
         await engine.close()
         await store.close()
 
@@ -277,12 +289,20 @@ async def gateway(settings: Settings, listeners: Mapping[str, int]) -> None:
         serve(
             socket=_socket(listeners["inference"]),
             table=settings.root / "table.json",
+            control=_reachable(_socket(listeners["control"])),
             guard=guard,
             limits=limits,
             log_level=settings.log_level,
         ),
         revive.keep(Home.of(settings.root), listeners, delay=1.0),
     )
+
+
+def _reachable(listening: socket.socket) -> str:
+    """The URL of a socket of this machine: what listens at all addresses is found at its own."""
+    host, port = listening.getsockname()[:2]
+    own = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not listened on
+    return url_of({"host": own, "port": port})
 
 
 def main() -> None:

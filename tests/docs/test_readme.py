@@ -1,4 +1,4 @@
-"""The README tells the truth: its commands are run in order, in a folder like a fresh checkout, on their own plane.
+"""README and pages tell the truth: their commands are run in order, in a folder like a fresh checkout, on a new plane.
 
 A block under `<!-- tested -->` is run, `sh` by bash and `python` by the environment's interpreter; it must succeed. The
 lines of a block under `<!-- output -->` must appear in what the run before it printed, in that order. The default ports
@@ -69,22 +69,24 @@ def checkout(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not (ROOT / ".venv/bin/mizzen").exists(), reason="./mizzen needs the .venv of `make setup`")
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README uses curl")
-def test_the_first_five_minutes(checkout: Path) -> None:
-    walk = steps((ROOT / "README.md").read_text())
-    assert len(walk) >= 8
+@pytest.mark.parametrize(("page", "least"), [("README.md", 8), ("docs/serving-models.md", 8)])
+def test_what_a_page_says_is_so(checkout: Path, page: str, least: int) -> None:
+    walk = steps((ROOT / page).read_text())
+    assert len(walk) >= least
     ports: dict[str, str] = {}
     for step in walk:
-        printed = run(checkout, step, ports)
+        printed = run(checkout, page, step, ports)
         at = 0
         for line in step.output:
             at = printed.find(line, at)
-            assert at >= 0, f"README.md:{step.line}: no '{line}' in what was printed:\n{printed}"
+            assert at >= 0, f"{page}:{step.line}: no '{line}' in what was printed:\n{printed}"
+            at += len(line)
         if not ports:
             ports = real_ports(checkout)
     assert planes.members(checkout / ".mizzen") == [], "`mizzen down` left processes behind"
 
 
-def run(checkout: Path, step: Step, ports: dict[str, str]) -> str:
+def run(checkout: Path, page: str, step: Step, ports: dict[str, str]) -> str:
     code = step.code
     for default, real in ports.items():
         code = code.replace(f"localhost:{default}", f"localhost:{real}")
@@ -110,7 +112,7 @@ def run(checkout: Path, step: Step, ports: dict[str, str]) -> str:
         timeout=150,
         check=False,
     )
-    assert done.returncode == 0, f"README.md:{step.line} exited {done.returncode}\n{code}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, f"{page}:{step.line} exited {done.returncode}\n{code}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 

@@ -56,6 +56,29 @@ def test_kill(weigher: planes.TestPlane, victim: str) -> None:
     assert planes.members(plane.data_dir) == []
 
 
+def test_kill_of_one_of_two_gateways(tmp_path: Path) -> None:
+    """They share the listening socket: while one is away, the other takes all new connections."""
+    with planes.running_plane(tmp_path / "data", "--gateways", "2") as plane:
+        models.save_weigher(tmp_path / "model.joblib")
+        plane.cli("deploy", "model.joblib", "--name", "weigher", cwd=tmp_path)
+        killed_at = []
+        with steady(plane) as running:
+            for victim in ("gateway-0", "gateway-1", "gateway-0"):
+                served = running.report.right
+                planes.wait_until(lambda at=served: running.report.right > at + 500, "answers flow")  # type: ignore[misc]
+                pid = plane.pid(victim)
+                killed_at.append(time.monotonic())
+                os.kill(pid, signal.SIGKILL)
+                planes.wait_until(lambda v=victim, p=pid: back(plane, v, p), f"{victim} is back")  # type: ignore[misc]
+            served = running.report.right
+            planes.wait_until(lambda: running.report.right > served + 500, "answers flow again")
+        report = running.report
+        assert report.wrong == []
+        for failure in report.failures:
+            assert any(failure.connected <= moment for moment in killed_at), failure
+        assert report.right + len(report.failures) == report.sent
+
+
 def test_everything_killed_at_once_comes_back_with_up(weigher: planes.TestPlane) -> None:
     plane = weigher
     for process in planes.members(plane.data_dir):

@@ -247,6 +247,12 @@ MODELS: tuple[Operation, ...] = (
     Operation("DELETE", "/model/{model}/serve/{version}/{server}", "deleteServer",
               "End a server: 202 until its processes have ended.", {200: "Deleted", 202: "ServerView"},
               query=(*HERE, "wait"), conflicts=True),
+    Operation("POST", "/v2/repository/models/{model}/load", "load",
+              "Give the servers of a model their replicas back, or it a server; answers when they are ready.",
+              {200: "Loaded"}, query=HERE, conflicts=True),
+    Operation("POST", "/v2/repository/models/{model}/unload", "unload",
+              "Leave the servers of a model without replicas; answers when their processes have ended.",
+              {200: "Loaded"}, query=HERE, conflicts=True),
 )  # fmt: skip
 
 PEOPLE: tuple[Operation, ...] = (

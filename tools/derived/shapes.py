@@ -170,6 +170,7 @@ SHAPES: dict[str, Schema] = {
         compiler=text(), platform=text(),
     ),
     "Deleted": shape("It is gone.", name=text(), id=text(), namespace=text(), deleted=FLAG, bindings=many(OPEN)),
+    "Loaded": shape("It is so.", name=text(), servers={**many(text()), "description": "Those that it is about."}),
     "NewModel": needs(shape("", name=text(), framework=text(), labels=WORDS, annotations=WORDS), "name"),
     "ModelView": shape("A model, as the /model paths show it.", **_MODEL),
     "ModelDescription": shape(

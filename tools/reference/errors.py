@@ -28,11 +28,12 @@ GATEWAY: dict[int, str] = {
     405: "The path takes another method, which `Allow` names.",
     408: "The request took too long to come in.",
     413: "The body is larger than the limit that the message names.",
+    415: "The body is packed in a way that cannot be read; `Accept-Encoding` names those that can.",
     431: "The head of the request is too long.",
     499: "In metrics only: the client left before it was answered.",
     500: "The model raised while it predicted.",
     502: "The replica died while it had the request, and it must not be sent again.",
-    503: "Nothing is ready, or the gateway is stopping. Worth trying again after `Retry-After`.",
+    503: "Nothing is ready, too much waits, or the gateway is stopping. Worth trying again after `Retry-After`.",
     504: "No answer within the deadline.",
 }
 """Of the inference API. A test compares them with the numbers in the gateway's code."""

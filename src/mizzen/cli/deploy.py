@@ -15,7 +15,7 @@ from mizzen import errors
 from mizzen.cli import interrupts, offers, output
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
-from mizzen.cli.words import ModelArgument, VersionArgument
+from mizzen.cli.words import Force, ModelArgument, VersionArgument
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
@@ -26,7 +26,7 @@ def deploy(
     *,
     what: Annotated[str, typer.Argument(metavar="PATH|MODULE:OBJECT", help="A file, a folder, or Python code.")],
     name: Annotated[str, typer.Option("--name", help="The model to add a version to; created when absent.")],
-    framework: Annotated[str | None, typer.Option(help="sklearn or python; default: by the file.")] = None,
+    framework: Annotated[str | None, typer.Option(help="sklearn, xgboost, lightgbm, onnx or python; default: by the files.")] = None,
     entrypoint: Annotated[
         str | None, typer.Option(help="What to load of a folder or file: module:object, or a file in it.")
     ] = None,
@@ -122,6 +122,8 @@ def undeploy(
 def promote(
     model: ModelArgument,
     version: VersionArgument,
+    *,
+    force: Force = False,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
@@ -132,7 +134,7 @@ def promote(
     Example:
       mizzen promote iris 2
     """
-    call(data_dir, lambda plane: plane.promote(model, version), namespace)
+    call(data_dir, lambda plane: plane.promote(model, version, force=force), namespace)
     output.outcome({"model": model, "current": version}, form, f"version {version} of {model} is current")
 
 

@@ -13,7 +13,7 @@ from mizzen.cli.describe import describe
 from mizzen.cli.group import Group
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
-from mizzen.cli.words import Labels, ModelArgument, VersionArgument
+from mizzen.cli.words import Force, Labels, ModelArgument, VersionArgument
 
 model = Group(
     name="model",
@@ -126,6 +126,7 @@ def set_alias(
         str, typer.Argument(metavar="ALIAS", help="The alias, such as prod.", autocompletion=offers.aliases)
     ],
     number: VersionArgument,
+    force: Force = False,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
@@ -136,7 +137,7 @@ def set_alias(
     Example:
       mizzen alias set iris prod 2
     """
-    call(data_dir, lambda plane: plane.alias(model_name, name, number), namespace)
+    call(data_dir, lambda plane: plane.alias(model_name, name, number, force=force), namespace)
     output.outcome(
         {"model": model_name, "alias": name, "version": number}, form, f"{model_name}@{name} is version {number}"
     )

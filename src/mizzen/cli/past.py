@@ -82,6 +82,8 @@ def rollback(
         str | None,
         typer.Option("--to", metavar="N", help="A version of a model; of others the number of a revision."),
     ] = None,
+    *,
+    force: words.Force = False,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
@@ -96,7 +98,7 @@ def rollback(
     """
     kind, name = words.model_or_object(what)
     if kind.name == "Model":
-        version = call(data_dir, lambda plane: plane.rollback(name, to), namespace)
+        version = call(data_dir, lambda plane: plane.rollback(name, to, force=force), namespace)
         done: dict[str, Any] = {"kind": "Model", "name": name, "version": version}
         text = f"version {version} of {name} is current"
     else:

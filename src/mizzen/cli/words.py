@@ -91,6 +91,9 @@ ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model."
 ObjectArgument = Annotated[
     str, typer.Argument(metavar="[KIND/]NAME", help="A model, or KIND/NAME.", autocompletion=offers.models_and_objects)
 ]
+Force = Annotated[
+    bool, typer.Option("--force", help="Also when it takes or gives something else than callers are used to.")
+]
 VersionArgument = Annotated[
     str, typer.Argument(metavar="VERSION", help="The version: a number or a name.", autocompletion=offers.versions)
 ]

@@ -16,6 +16,7 @@ from mizzen.kinds import catalog, surroundings
 from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import ACTOR_ANNOTATION, Condition, Ref, Resource, format_time
 from mizzen.kinds.model import Current, ModelSpec, ModelStatus, ModelVersionSpec, version_object_name
+from mizzen.kinds.parts.signatures import Signature, differences
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.kinds.text import references
 from mizzen.kinds.text.references import Reference
@@ -49,6 +50,7 @@ class _Served:
     version: str
     since: str
     actor: str
+    signature: Signature | None = None
 
     @property
     def number(self) -> int:
@@ -214,7 +216,7 @@ def _served(inference_models: Iterable[Resource], versions: frozenset[str]) -> l
         if resource.deleting or ready is None or not ready.true or status.serving_version not in versions:
             continue
         actor = resource.meta.annotations.get(ACTOR_ANNOTATION, ACTOR)
-        served.append(_Served(status.serving_version, ready.last_transition_time, actor))
+        served.append(_Served(status.serving_version, ready.last_transition_time, actor, status.signature))
     return sorted(served, key=lambda entry: (entry.since, entry.version))
 
 
@@ -238,7 +240,9 @@ def _chosen(served: list[_Served], status: ModelStatus, *, track: str) -> _Serve
         highest = max(served, key=lambda entry: entry.number)
         # Above the previous one, too: who went back from 3 to 2 waits for 4, and must not be handed 3 again.
         past = (status.current.version if status.current else "", status.previous or "")
-        if highest.number > max(map(_number, past)):
+        # One that callers of the current one could not call is for a person to promote.
+        now = next((entry.signature for entry in served if entry.version == past[0]), None)
+        if highest.number > max(map(_number, past)) and not differences(now, highest.signature):
             return highest
     return served[0] if status.current is None else None
 

@@ -1,7 +1,8 @@
 """InferenceModel -> the Workload that serves its version.
 
-A switch to another version never leaves nothing serving: the old Workload stays as it is until the new one answers.
-What cannot be accepted, or cannot run here, changes nothing: whatever runs, runs on.
+Whatever needs other processes, be it another version or the same with another environment, gets a Workload of its own
+beside the one that serves, which stays as it is until all replicas of the new one answer, and ends after the switch.
+What cannot be accepted, or cannot run here, or cannot start, changes nothing: whatever runs, runs on.
 
 `Ready` speaks of the version asked for; `servingVersion` and `url` of what answers, also during a short loss. A version
 that is meant through an alias, or as the current one, is looked up when the spec is new, and again with `followAlias`.
@@ -9,19 +10,19 @@ that is meant through an alias, or as the current one, is looked up when the spe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from mizzen.errors import Invalid
-from mizzen.kinds import catalog, placement
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Condition, Meta, Ref, Resource
+from mizzen.kinds import catalog, placement, running
+from mizzen.kinds.fetching import Fetching, NoFetching, Progress, entry_of
+from mizzen.kinds.findings import Context, Warn
+from mizzen.kinds.meta import DEFAULT_NAMESPACE, Condition, Ref, Resource, parse_time
 from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionSpec, version_object_name
-from mizzen.kinds.parts import env
-from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, url_of, workload_name
+from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, ModelFile, url_of, workload_name
 from mizzen.kinds.text.frameworks import SERVED_FRAMEWORKS
-from mizzen.kinds.workload import MODEL_LABEL, ReplicaStatus, WorkloadStatus
+from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.mentions import Mentions
 from mizzen.reconcile.recorder import Note
@@ -30,6 +31,12 @@ from mizzen.stores.whole import whole
 
 CRASHES = 2
 """So many restarts, and waiting for the next one, is a crash loop."""
+PROGRESS = 30.0
+"""Seconds between two reports of how much has been fetched."""
+LINGER = timedelta(milliseconds=300)
+"""Several times what it takes until a new Table is published and every gateway has looked at it."""
+START_LIMIT = timedelta(minutes=10)
+"""After so long, what has not answered yet is told as a trouble. It is not ended: a large model may take its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,8 @@ class ServingFacts:
     children: tuple[Resource, ...]
     nodes: tuple[Resource, ...] = ()
     """Those of the namespace, when it asks for one."""
+    fetched: Progress | None = None
+    """How far the archive of a manifest is, when the version asked for is not there."""
 
 
 class Obstacle(Exception):
@@ -57,20 +66,28 @@ class Serving:
     kind = "InferenceModel"
     watches: tuple[str | Presence, ...] = ("Model", Presence("ModelVersion"), "Workload", "Node")
 
-    def __init__(self, inference_url: str, context: Context) -> None:
-        """`context` tells what the engine of this home can do."""
+    def __init__(
+        self, inference_url: str, context: Context, fetching: Fetching | None = None, *, here: str = ""
+    ) -> None:
+        """`context` tells what the engine of this home can do. `fetching` brings what manifests name. `here` is the
+        name of the Node of this machine, which is in the default namespace and serves all of them."""
         self._inference_url = inference_url
         self._context = context
+        self._fetching = fetching or NoFetching()
+        self._here = here
         self._named = Mentions()
         """Models and ModelVersions by name, and for who asks for a node, any Node of the namespace."""
 
     def keys(self, resource: Resource) -> Iterable[Ref]:
         if resource.kind == "Workload":
             return owners(resource, self.kind)
-        return self._named.naming(_any_node(resource) if resource.kind == "Node" else resource.ref)
+        any_node = Ref("Node", "", resource.meta.namespace)
+        return self._named.naming(any_node if resource.kind == "Node" else resource.ref)
 
     async def load(self, store: Store, ref: Ref) -> ServingFacts | None:
         resource = await find(store, ref)
+        if resource is None or resource.deleting:
+            self._fetching.forget(ref)
         if resource is None:
             self._named.forget(ref)
             return None
@@ -90,18 +107,32 @@ class Serving:
         # Everything is noted before it is read: what is created in between then wakes this key again.
         model = None if _numbered(spec) else Ref("Model", spec.model_name, namespace)
         serving = version(InferenceModelStatus.of(resource).serving_version)
-        placed = _any_node(resource) if placement.asks_for_node(spec) else None
-        named = [ref for ref in (model, version(spec.target_version), serving, placed) if ref]
+        placed = _any_nodes(resource) if placement.asks_for_node(spec) else ()
+        named = [ref for ref in (model, version(spec.target_version), serving, *placed) if ref]
         self._named.note(resource.ref, named)
         target = version(meant_version(resource, spec, await find(store, model) if model else None))
         self._named.note(resource.ref, [*named, target] if target else named)
+        found = await find(store, target) if target else None
+        nodes = [node for each in placed for node in await whole(store, "Node", Where(namespace=each.namespace))]
         return ServingFacts(
             resource=resource,
-            target=await find(store, target) if target else None,
+            target=found,
             serving=await find(store, serving) if serving and serving != target else None,
             children=await _children(store, resource),
-            nodes=await whole(store, "Node", Where(namespace=namespace)) if placed else (),
+            nodes=tuple(nodes),
+            fetched=self._fetched(resource, spec, found, nodes),
         )
+
+    def _fetched(
+        self, resource: Resource, spec: InferenceModelSpec, found: Resource | None, nodes: Sequence[Resource]
+    ) -> Progress | None:
+        """Nothing is fetched for what cannot run here, or is to run no more."""
+        entry = entry_of(spec)
+        misplaced = placement.misplaced(spec, nodes, self._here) is not None
+        if entry is None or found is not None or resource.deleting or misplaced:
+            self._fetching.forget(resource.ref)
+            return None
+        return self._fetching.look(resource, spec, entry)
 
     def decide(self, facts: ServingFacts, now: datetime) -> Decision:
         if facts.resource.deleting:
@@ -111,7 +142,7 @@ class Serving:
             return self._refused(facts, accepted, accepted.reason, accepted.message)
         spec = InferenceModelSpec.of(facts.resource)
         try:
-            version = _servable(facts, spec)
+            version = _servable(facts, spec, self._here)
         except Obstacle as obstacle:
             return self._refused(facts, accepted, obstacle.reason, obstacle.message)
         except Invalid as fault:
@@ -120,61 +151,93 @@ class Serving:
         if version is None:
             missing = _not("Accepted", "VersionNotFound", _not_found(spec))
             return self._refused(facts, missing, missing.reason, missing.message)
-        return self._accepted(facts, spec, version, accepted)
+        return self._accepted(facts, spec, version, accepted, now)
 
     def _accepted(
-        self, facts: ServingFacts, spec: InferenceModelSpec, version: ModelVersionSpec, accepted: Condition
+        self,
+        facts: ServingFacts,
+        spec: InferenceModelSpec,
+        version: ModelVersionSpec,
+        accepted: Condition,
+        now: datetime,
     ) -> Decision:
         told = InferenceModelStatus.of(facts.resource)
-        served = told.serving_version
-        workload = _running(facts, version.version)
-        children = [_workload(facts.resource, spec, version)]
-        if workload is not None and _available(workload):
-            served = version.version
-        elif served != version.version:
-            older = _older_workload(facts, spec, served)
-            children += [older] if older else []
-            served = served if older else None
+        wanted = running.workload_of(facts.resource, spec, version, facts.children)
+        workload = _child(facts, wanted.meta.name)
+        old = None if spec.replicas == 0 else _old_workload(facts, spec, told, wanted)
+        served, answers = told.serving_version, told.serving_workload
+        lingering: tuple[Resource, ...] = ()
+        if _may_take_over(spec, workload, old):
+            served, answers, old = version.version, wanted.meta.name, None
+            lingering = _lingering(facts, told, wanted, now)
+        elif old is not None:
+            answers = old.meta.name
+        else:
+            # What still answers to its name is what is wanted, away for a moment; or nothing does.
+            served = served if served == version.version else None
+            answers = wanted.meta.name if served else None
+        children = (wanted, old) if old is not None else (wanted, *lingering)
         target = None if spec.target_version == version.version else version.version
-        conditions = (accepted, _ready(spec, version.version, workload))
-        status = self._status(facts.resource, target, served, workload, conditions)
-        return Decision(children=tuple(children), status=status, notes=tuple(_notes(facts.resource, told, status)))
+        accepted = catalog.warned(accepted, tuple(_not_offered(spec)))
+        conditions = (accepted, _ready(spec, version.version, workload, now, switching=old is not None))
+        counted = _child(facts, old.meta.name) if old is not None else workload
+        now_told = {"target_version": target, "serving_version": served, "serving_workload": answers}
+        status = self._status(facts.resource, told.model_copy(update=now_told), counted, conditions)
+        again = LINGER.total_seconds() if lingering else _patience(workload, now)
+        return Decision(
+            children=children,
+            status=status,
+            notes=tuple(_notes(facts.resource, told, status)),
+            again=again if again > 0 else None,
+        )
 
     def _refused(self, facts: ServingFacts, accepted: Condition, reason: str, message: str) -> Decision:
         told = InferenceModelStatus.of(facts.resource)
         conditions = (accepted, _not("Ready", reason, message))
-        running = _running(facts, told.serving_version)
+        counted = _child(facts, _answering(facts.resource, told))
         return Decision(
             children=tuple(child for child in facts.children if not child.deleting),
-            status=self._status(facts.resource, told.target_version, told.serving_version, running, conditions),
+            status=self._status(facts.resource, told, counted, conditions),
+            again=PROGRESS if reason == "Fetching" else None,
         )
 
     def _status(
         self,
         resource: Resource,
-        target: str | None,
-        serving: str | None,
+        told: InferenceModelStatus,
         workload: Resource | None,
         conditions: tuple[Condition, ...],
     ) -> InferenceModelStatus:
+        """`told` says what is meant and what answers; `workload` is counted."""
         replicas = WorkloadStatus.of(workload).replicas if workload else ()
         return InferenceModelStatus(
             conditions=conditions,
-            url=url_of(self._inference_url, resource.ref) if serving else None,
-            target_version=target,
-            serving_version=serving,
+            url=url_of(self._inference_url, resource.ref) if told.serving_version else None,
+            target_version=told.target_version,
+            serving_version=told.serving_version,
+            serving_workload=told.serving_workload,
+            signature=WorkloadStatus.of(workload).signature if workload and told.serving_version else None,
             replicas=len(replicas),
             ready_replicas=sum(replica.state == "ready" for replica in replicas),
             restarts=sum(replica.restarts for replica in replicas),
         )
 
 
+def _not_offered(spec: InferenceModelSpec) -> Iterator[Warn]:
+    """What is asked for and not to be had on one machine, where it answers all the same."""
+    if spec.serving_port:
+        yield Warn("spec.servingPort", "no port of its own is opened here: it answers at status.url, on the gateway's")
+    if spec.resources is not None and spec.resources.cpu is not None:
+        yield Warn("spec.resources.cpu", "not enforced here; unless resources.threads does, it says how many threads")
+
+
 def _notes(resource: Resource, told: InferenceModelStatus, status: InferenceModelStatus) -> Iterator[Note]:
     before, now = told.serving_version, status.serving_version
     if before and now and before != now:
         yield Note("Switched", f"version {now} answers instead of version {before}")
-    # With another spec it may be another Workload that is counted.
-    if told.observed_generation == resource.meta.generation and status.restarts > told.restarts:
+    # Of another Workload they are others; and with another spec it may have been another one.
+    same = told.serving_workload == status.serving_workload and told.observed_generation == resource.meta.generation
+    if same and status.restarts > told.restarts:
         yield Note("ReplicaEnded", "a replica ended and was started again; its log may say why", warning=True)
 
 
@@ -183,17 +246,25 @@ async def _children(store: Store, resource: Resource) -> tuple[Resource, ...]:
     return await whole(store, "Workload", where)
 
 
-def _any_node(resource: Resource) -> Ref:
-    return Ref("Node", "", resource.meta.namespace)
+def _any_nodes(resource: Resource) -> tuple[Ref, ...]:
+    """Any Node of its namespace, and of that where the machine's own is."""
+    namespaces = dict.fromkeys((resource.meta.namespace, DEFAULT_NAMESPACE))
+    return tuple(Ref("Node", "", namespace) for namespace in namespaces)
 
 
 def _numbered(spec: InferenceModelSpec) -> bool:
-    """A number is a version and nothing else: the model need not be asked what it means."""
-    return (spec.target_version or "").isdecimal()
+    """A number is a version and nothing else: the model need not be asked what it means. Nor for a manifest."""
+    return (spec.target_version or "").isdecimal() or entry_of(spec) is not None
 
 
 def meant_version(resource: Resource, spec: InferenceModelSpec, model: Resource | None) -> str | None:
-    """The version that `targetVersion` names, itself or as an alias of the model; without it, the current one."""
+    """The version that `targetVersion` names, itself or as an alias of the model; without it, the current one.
+
+    Of a manifest, the entry's.
+    """
+    entry = entry_of(spec)
+    if entry is not None:
+        return entry.version
     aliases = ModelSpec.readable(model.spec).aliases if model else {}
     asked = spec.target_version
     if asked is not None and asked not in aliases:
@@ -207,20 +278,21 @@ def meant_version(resource: Resource, spec: InferenceModelSpec, model: Resource 
     return current.version if current else None
 
 
-def _servable(facts: ServingFacts, spec: InferenceModelSpec) -> ModelVersionSpec | None:
+def _servable(facts: ServingFacts, spec: InferenceModelSpec, here: str) -> ModelVersionSpec | None:
     """The version to serve; None when there is none yet. Raises Obstacle, or Invalid when it cannot be read."""
     if spec.image:
         raise Obstacle("ContainersUnsupported", "this engine runs no container images; register a version and serve it")
-    misplaced = placement.misplaced(spec, facts.nodes)
+    misplaced = placement.misplaced(spec, facts.nodes, here)
     if misplaced is not None:
         raise Obstacle(misplaced.reason, misplaced.message)
-    if spec.manifest:
-        raise Obstacle("ManifestNotFetched", "archives of a manifest are not fetched yet; register the version instead")
+    if facts.fetched is not None:
+        raise Obstacle({"fetching": "Fetching", "failed": "FetchFailed"}[facts.fetched.state], facts.fetched.message)
     if spec.checkpoint is not None:
         raise Obstacle("CheckpointNotFound", f"there is no checkpoint '{spec.checkpoint}'; leave spec.checkpoint out")
     if facts.target is None or facts.target.deleting:
         return None
     version = ModelVersionSpec.of(facts.target)
+    _refuse_another_archive(entry_of(spec), version)
     if version.image is not None and not version.artifacts:
         raise Obstacle("ContainersUnsupported", f"{facts.target.ref} is a container image, and this engine runs none")
     if not version.artifacts:
@@ -229,8 +301,21 @@ def _servable(facts: ServingFacts, spec: InferenceModelSpec) -> ModelVersionSpec
     if framework not in SERVED_FRAMEWORKS:
         known = ", ".join(SERVED_FRAMEWORKS)
         raise Obstacle("UnsupportedFramework", f"nothing here serves framework '{framework}'; served are {known}")
-    _entrypoint(version)
+    running.entrypoint(version)
     return version
+
+
+def _refuse_another_archive(entry: ModelFile | None, version: ModelVersionSpec) -> None:
+    """A version never changes: one that is there already must have come from the archive that is meant now."""
+    wanted = entry.sha256sum if entry is not None else None
+    source = version.source.sha256sum if version.source is not None else None
+    if wanted is not None and wanted != source:
+        it_is = f"the archive with the sha256 {source}" if source else "files that somebody registered"
+        raise Obstacle(
+            "VersionConflict",
+            f"version {version.version} of model '{version.model_name}' was made from {it_is}, not from the one that "
+            "the manifest names; versions never change, so give that one another version",
+        )
 
 
 def _not_found(spec: InferenceModelSpec) -> str:
@@ -242,63 +327,55 @@ def _not_found(spec: InferenceModelSpec) -> str:
     )
 
 
-def _older_workload(facts: ServingFacts, spec: InferenceModelSpec, version: str | None) -> Resource | None:
-    """The Workload of the version that answers now, to be kept during a switch: as it is, or rebuilt if it was lost."""
-    if version is None or spec.replicas == 0:  # with no replicas wanted, nothing has to bridge a gap
+def _old_workload(
+    facts: ServingFacts, spec: InferenceModelSpec, told: InferenceModelStatus, wanted: Resource
+) -> Resource | None:
+    """The Workload that answers now, to be kept during a switch: as it is, or rebuilt if it was lost."""
+    name = _answering(facts.resource, told)
+    if name is None or name == wanted.meta.name:
         return None
-    there = _running(facts, version)
+    there = _child(facts, name)
     if there is not None:
         return there
-    return _workload(facts.resource, spec, ModelVersionSpec.of(facts.serving)) if facts.serving else None
-
-
-def _workload(resource: Resource, spec: InferenceModelSpec, version: ModelVersionSpec) -> Resource:
-    name, labels = workload_name(resource.meta.name, version.version), {MODEL_LABEL: spec.model_name}
-    meta = Meta(name, resource.meta.namespace, labels=labels)
-    secrets = {name: ref.wire() for name, ref in env.secret_values(spec.env).items()}
-    variables = {"env": env.plain_values(spec.env), "secretEnv": secrets}
-    # The spec is written as plain data, not as a typed WorkloadSpec: new defaults must not restart what runs.
-    return Resource(
-        kind="Workload",
-        meta=meta,
-        spec={
-            "purpose": "serve",
-            "command": list(_command(spec, version)),
-            "artifacts": [artifact.wire() for artifact in version.artifacts],
-            "replicas": spec.replicas,
-            "restart": "Always",
-            **{field: values for field, values in variables.items() if values},
-        },
-    )
-
-
-def _command(spec: InferenceModelSpec, version: ModelVersionSpec) -> Iterable[str]:
-    yield from ("python", "-m", "mizzen.runtime", "--framework", spec.framework_type or version.framework)
-    yield from ("--entrypoint", _entrypoint(version))
-    # Without files there is nothing that anybody could have vouched for.
-    if version.artifacts and all(artifact.trusted for artifact in version.artifacts):
-        yield "--trusted"
-    if spec.batching is not None:
-        yield "--batch"
-
-
-def _entrypoint(version: ModelVersionSpec) -> str:
-    """Where the model is in its artifacts. With a single file there is nothing to choose."""
-    if version.entrypoint is not None:
-        return version.entrypoint
-    if len(version.artifacts) != 1:
-        name = version_object_name(version.model_name, version.version)
-        raise Invalid(
-            f"ModelVersion/{name} has {len(version.artifacts)} files and no spec.entrypoint to tell which to load"
-        )
-    return version.artifacts[0].path
-
-
-def _running(facts: ServingFacts, version: str | None) -> Resource | None:
-    """The Workload of this version. One that is being deleted does not count, whatever its status still says."""
-    if version is None:
+    if facts.serving is None:
         return None
-    name = workload_name(facts.resource.meta.name, version)
+    return running.workload_of(facts.resource, spec, ModelVersionSpec.of(facts.serving), facts.children)
+
+
+def _answering(resource: Resource, told: InferenceModelStatus) -> str | None:
+    """The name of the Workload that answers. An older plane did not say it, and gave each version one."""
+    if told.serving_version is None:
+        return None
+    return told.serving_workload or workload_name(resource.meta.name, told.serving_version)
+
+
+def _may_take_over(spec: InferenceModelSpec, new: Resource | None, old: Resource | None) -> bool:
+    """Beside one that answers, only with as many replicas as are asked for: the load is there from the first moment."""
+    if new is None or not _available(new):
+        return False
+    if old is None or not _available(old):
+        return True
+    ready = sum(replica.state == "ready" for replica in WorkloadStatus.of(new).replicas)
+    return ready >= spec.replicas
+
+
+def _lingering(
+    facts: ServingFacts, told: InferenceModelStatus, wanted: Resource, now: datetime
+) -> tuple[Resource, ...]:
+    """What answered until a moment ago: it ends when gateways have seen who answers now.
+
+    Were it ended at once, no request would fail, but those that come before a gateway has looked would have to wait.
+    """
+    ready = told.condition("Ready")
+    since = parse_time(ready.last_transition_time) if ready is not None and ready.true else None
+    if since is not None and now - since >= LINGER:
+        return ()
+    others = (child for child in facts.children if child.meta.name != wanted.meta.name and not child.deleting)
+    return tuple(child for child in others if _available(child))
+
+
+def _child(facts: ServingFacts, name: str | None) -> Resource | None:
+    """The Workload of this name. One that is being deleted does not count, whatever its status still says."""
     return next((child for child in facts.children if child.meta.name == name and not child.deleting), None)
 
 
@@ -307,11 +384,31 @@ def _available(workload: Resource) -> bool:
     return condition is not None and condition.true
 
 
-def _ready(spec: InferenceModelSpec, version: str, workload: Resource | None) -> Condition:
-    if spec.replicas > 0 and workload is not None and _available(workload):
-        return Condition(type="Ready", status="True", reason="Serving", message=f"version {version} answers")
+def _ready(
+    spec: InferenceModelSpec, version: str, workload: Resource | None, now: datetime, *, switching: bool
+) -> Condition:
+    """Of what the spec asks for: while the Workload before it still answers, not yet."""
+    if spec.replicas == 0:
+        return _not("Ready", "NoReplicas", "spec.replicas is 0")
     replicas = WorkloadStatus.of(workload).replicas if workload else ()
-    return _not("Ready", *(_why_not(replicas) if spec.replicas > 0 else ("NoReplicas", "spec.replicas is 0")))
+    if workload is not None and _available(workload) and not switching:
+        return Condition(type="Ready", status="True", reason="Serving", message=f"version {version} answers")
+    reason, message = _why_not(replicas)
+    if reason == "Starting" and workload is not None and _patience(workload, now) <= 0 and not _available(workload):
+        minutes = START_LIMIT // timedelta(minutes=1)
+        reason, message = "NotReadyInTime", f"no answer for {minutes} minutes; its log may say why. {message}"
+    if switching:
+        message = f"{message}; what answered before goes on"
+    return _not("Ready", reason, message)
+
+
+def _patience(workload: Resource | None, now: datetime) -> float:
+    """Seconds that it has left to become ready, or to be so again; 0 when it is."""
+    if workload is None or _available(workload):
+        return 0.0
+    condition = WorkloadStatus.of(workload).condition("Available")
+    since = parse_time(condition.last_transition_time) if condition is not None else None
+    return ((since or now) + START_LIMIT - now).total_seconds()
 
 
 def _why_not(replicas: tuple[ReplicaStatus, ...]) -> tuple[str, str]:

@@ -141,6 +141,7 @@ def told_of(resource: Resource) -> object:
             told = {field: status.get(field) for field in ("current", "aliases", "aliasOf") if status.get(field)}
             return told or None
         case "InferenceModel":
-            return resource.spec, status.get("servingVersion"), status.get("targetVersion")
+            fields = ("servingVersion", "servingWorkload", "targetVersion")
+            return resource.spec, *(status.get(field) for field in fields)
         case _:
             return resource.spec, status.get("replicas")

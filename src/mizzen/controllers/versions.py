@@ -14,6 +14,7 @@ from mizzen.kinds import catalog
 from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Condition, Ref, Resource
 from mizzen.kinds.model import ModelVersionStatus, version_object_name
+from mizzen.kinds.parts.signatures import Signature
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.controller import Decision, find
 from mizzen.reconcile.mentions import Mentions
@@ -73,7 +74,10 @@ class Versions:
             or known
             or Condition(type="Servable", status="Unknown", reason="NotServedYet")
         )
-        return Decision(status=ModelVersionStatus(conditions=(accepted, servable)))
+        told = ModelVersionStatus.of(facts.resource).signature
+        said = (_signature(facts.resource.ref, resource) for resource in facts.inference_models)
+        signature = told or next(filter(None, said), None)
+        return Decision(status=ModelVersionStatus(conditions=(accepted, servable), signature=signature))
 
 
 def _versions_of(resource: Resource) -> tuple[Ref, ...]:
@@ -87,6 +91,13 @@ def _versions_of(resource: Resource) -> tuple[Ref, ...]:
         Ref(Versions.kind, version_object_name(spec.model_name, str(version)), resource.meta.namespace)
         for version in versions
     )
+
+
+def _signature(version: Ref, resource: Resource) -> Signature | None:
+    """As this InferenceModel's replicas say it, of the version that answers; nothing where its spec tells them what."""
+    status, spec = InferenceModelStatus.of(resource), InferenceModelSpec.of(resource)
+    answers = version.name == version_object_name(spec.model_name, status.serving_version or "")
+    return status.signature if answers and not spec.inputs and not spec.outputs else None
 
 
 def _experience(version: Ref, resource: Resource) -> Condition | None:

@@ -78,7 +78,12 @@ class Workloads:
         quiet = available.true or available.reason in conditions.ORDINARY
         notes = tuple(_ended(WorkloadStatus.of(facts.resource).replicas, replicas)) if quiet else ()
         return Decision(
-            status=WorkloadStatus(replicas=replicas, conditions=(accepted, available)),
+            status=WorkloadStatus(
+                replicas=replicas,
+                conditions=(accepted, available),
+                # Of the same template: what one said holds until another says something else.
+                signature=facts.observation.signature or WorkloadStatus.of(facts.resource).signature,
+            ),
             again=WHILE_UNSETTLED if unsettled else SAFETY_NET,
             notes=notes,
         )

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.parts.signatures import Signature
 from mizzen.kinds.workload import ReplicaStatus
 
 
@@ -21,6 +22,8 @@ class Observation:
     """What was seen of a workload just now, one entry per replica that should or still does exist, by index."""
 
     replicas: tuple[ReplicaStatus, ...] = ()
+    signature: Signature | None = None
+    """What they take and give, as one of them said; None when none has said anything yet."""
 
 
 class Engine(Protocol):

@@ -7,17 +7,16 @@ from typing import Protocol
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
+from mizzen.gateway.calls import UNAVAILABLE
+from mizzen.gateway.dialects import JSON, RETRY
 from mizzen.gateway.infer import Inference, Service
 from mizzen.gateway.loopback import Verdicts
-from mizzen.gateway.queues import UNAVAILABLE
 from mizzen.protocol import v2
 from mizzen.webserver import Door, Patience
 
 _CLOSE = b"connection: close\r\n"
-_BY_CODE = {UNAVAILABLE: b"retry-after: 1\r\n", 401: b'www-authenticate: Bearer realm="mizzen"\r\n'}
-_STATUS = {
-    code: line + b"content-type: application/json\r\n" + _BY_CODE.get(code, b"") for code, line in STATUS_LINE.items()
-}
+_BY_CODE = {401: b'www-authenticate: Bearer realm="mizzen"\r\n'}
+_STATUS = {code: line + _BY_CODE.get(code, b"") for code, line in STATUS_LINE.items()}
 
 
 class Connection(Protocol):
@@ -45,7 +44,7 @@ class Front(Door):
 class Exchange(Inference):
     """A request answered without ASGI, and its place in the line of its connection."""
 
-    __slots__ = ("_body", "_connection", "closes", "code")
+    __slots__ = ("_body", "_connection", "_kind", "closes", "code")
 
     def __init__(self, connection: Connection, closes: bool) -> None:
         self._connection = connection
@@ -53,9 +52,10 @@ class Exchange(Inference):
         """0: not answered yet"""
         self.closes = closes
 
-    def reply(self, code: int, body: bytes) -> None:
+    def reply(self, code: int, body: bytes, kind: bytes = JSON) -> None:
         self.code = code
         self._body = body
+        self._kind = kind
         self._connection.advance()
 
     def refuse(self, code: int, text: str, service: Service) -> None:
@@ -63,10 +63,10 @@ class Exchange(Inference):
         service.metrics.refused[code] += 1
         self.live = False
         self.id = service.new_id()
-        self.reply(code, v2.error(text))
+        self.reply(code, v2.error(text), RETRY % 1 if code == UNAVAILABLE else JSON)
 
     def rendered(self, date: bytes, last: bool) -> bytes:
         code, body = self.code, self._body
-        return b"%b%b%bmizzen-request-id: %b\r\ncontent-length: %d\r\n\r\n%b" % (
-            _STATUS[code], date, _CLOSE if last else b"", self.id, len(body), body,
+        return b"%b%b%b%bmizzen-request-id: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+            _STATUS[code], self._kind, date, _CLOSE if last else b"", self.id, len(body), body,
         )  # fmt: skip

@@ -25,13 +25,15 @@ from typing import Any
 
 import httptools
 
+from mizzen.gateway.calls import UNAVAILABLE
+from mizzen.gateway.dialects import PLAIN
 from mizzen.gateway.exchange import Front
 from mizzen.gateway.infer import Asked, KnownHead
 from mizzen.gateway.intake import CROWDED, Share
 from mizzen.gateway.line import LineProtocol
 from mizzen.gateway.permits import ALLOWED, PREDICT, Credentials, Permits, Ruling
-from mizzen.gateway.queues import UNAVAILABLE
 from mizzen.gateway.routes import Endpoint
+from mizzen.protocol import binary
 from mizzen.webserver import HEAD_BYTES
 
 HEADS, HEAD_TO_KEEP = 512, 2048
@@ -60,8 +62,10 @@ class FastProtocol(LineProtocol):
         self._ruling: Ruling | None = None
         self._ruled_by: Permits | None = None
         self._length = 0
-        self._timeout_ms: bytes | None = None
+        self._options = PLAIN
         self._has_connection = False
+        self._packed = False
+        """Its body has to be unpacked first, which is left to the app."""
         self._endpoint: Endpoint | None = None
         self._closes = False
         self._body: list[bytes] = []
@@ -82,11 +86,11 @@ class FastProtocol(LineProtocol):
             end = data.find(_END) + 4
             known = self._heads.get(data[:end])
             if known is not None:
-                endpoint, length, timeout_ms, until = known
+                endpoint, length, options, until = known
                 if until is not None and self._service.wall() >= until:
                     del self._heads[data[:end]]
                 elif len(data) == end + length:
-                    self._begin(endpoint, data[end:], timeout_ms, closes=False)
+                    self._begin(endpoint, data[end:], options, closes=False)
                     return
         while data and not self._deaf:
             data = self._parse(data)
@@ -107,9 +111,9 @@ class FastProtocol(LineProtocol):
         self._origins = []
         self._credentials = ()
         self._ruling = None
-        self._has_connection = False
+        self._has_connection = self._packed = False
         self._length = 0
-        self._timeout_ms = None
+        self._options = PLAIN
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
@@ -127,7 +131,11 @@ class FastProtocol(LineProtocol):
         elif name == b"connection":
             self._has_connection = True
         elif name == b"mizzen-timeout-ms":
-            self._timeout_ms = value
+            self._options = self._options._replace(timeout_ms=value)
+        elif name == binary.HEADER:
+            self._options = self._options._replace(header_length=value)
+        elif name == b"content-encoding":
+            self._packed = True
         elif name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
 
@@ -136,7 +144,9 @@ class FastProtocol(LineProtocol):
         if self._deaf:
             return
         service = self._service
-        self._endpoint = service.routes.hot.get(self.url) if self.parser.get_method() == b"POST" else None
+        self._endpoint = (
+            service.routes.hot.get(self.url) if self.parser.get_method() == b"POST" and not self._packed else None
+        )
         self._welcome = self._front.verdicts.good(self._hosts, self._origins)
         too_long = self._length > service.max_body_bytes
         if self._endpoint is None and self._welcome and not too_long:
@@ -210,7 +220,7 @@ class FastProtocol(LineProtocol):
             self._refuse(*self._ruled(self._ruling), self._closes)
             return
         body = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._begin(self._endpoint, body, self._timeout_ms, self._closes)
+        self._begin(self._endpoint, body, self._options, self._closes)
 
     # Reading
 
@@ -263,7 +273,7 @@ class FastProtocol(LineProtocol):
             heads = self._heads
             if len(heads) >= HEADS:
                 heads.clear()
-            heads[data[:end]] = KnownHead(self._endpoint, self._length, self._timeout_ms, ruling.until)
+            heads[data[:end]] = KnownHead(self._endpoint, self._length, self._options, ruling.until)
 
     # Of the time it takes
 

@@ -5,20 +5,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import NamedTuple
 
 from mizzen.access.policy import ANONYMOUS
+from mizzen.gateway.calls import BAD_REQUEST, OK, UNAVAILABLE, Call
+from mizzen.gateway.dialects import JSON, RETRY, Dialect, Options
 from mizzen.gateway.intake import Intake
 from mizzen.gateway.metrics import GONE, Metrics
 from mizzen.gateway.permits import FORBIDDEN, PLANE, UNAUTHENTICATED, Credentials, Permits, Ruling
-from mizzen.gateway.queues import BAD_REQUEST, OK, Call
 from mizzen.gateway.refusals import Refusals
 from mizzen.gateway.routes import Endpoint, Routes
-from mizzen.protocol import frames, v2
-
-_MILLISECONDS = re.compile(rb"[0-9]{1,12}(\.[0-9]{1,12})?")
+from mizzen.protocol import v2
 
 
 class KnownHead(NamedTuple):
@@ -26,7 +24,7 @@ class KnownHead(NamedTuple):
 
     endpoint: Endpoint
     length: int
-    timeout_ms: bytes | None
+    options: Options
     until: float | None
     """When the token in it ends, in seconds since 1970."""
 
@@ -95,68 +93,63 @@ class Asked(NamedTuple):
 class Inference(Call):
     """One inference request. It ends once: with `reply`, or silently when it is cancelled."""
 
-    __slots__ = ("_began", "endpoint", "id", "id_json")
+    __slots__ = ("dialect", "endpoint", "id", "id_json", "plain", "seconds")
 
+    dialect: Dialect
     endpoint: Endpoint
     id: bytes
     """Fit to be the value of a header."""
     id_json: bytes
+    plain: bool
+    """It is answered as nearly all are, in V2 and JSON: then nobody else is asked how."""
+    seconds: float
+    """How long it may take."""
 
-    def reply(self, code: int, body: bytes) -> None:
-        """Get the answer to the client. Called once at most."""
+    def reply(self, code: int, body: bytes, kind: bytes = JSON) -> None:
+        """Get the answer to the client. Called once at most. `kind` is the header lines that say what it is."""
         raise NotImplementedError
 
-    def start(self, service: Service, endpoint: Endpoint, body: bytes, timeout_ms: bytes | None) -> None:
-        """`timeout_ms` is the header's value. The answer, also to a bad request, comes through `reply`."""
+    def start(self, service: Service, endpoint: Endpoint, body: bytes, options: Options) -> None:
+        """The answer, also to a bad request, comes through `reply`."""
         self.endpoint = endpoint
+        self.dialect = endpoint.dialect
+        self.seconds = endpoint.timeout
         self.live = True
         self.alone = False
         self.id = b""
-        self._began = service.clock()
+        self.began = service.clock()
         endpoint.counters.in_flight += 1
         try:
-            request = v2.decode(body)
-            if request.id:
-                self.id = v2.header_text(request.id)
-                self.id_json = v2.to_json(request.id)
-            else:
-                self.id = service.new_id()
-                self.id_json = b'"%b"' % self.id
-            seconds = endpoint.timeout
-            if timeout_ms is not None or request.parameters is not None:
-                seconds = _least_timeout(seconds, timeout_ms, request)
-            signature = endpoint.queues[0].signature if endpoint.queues else None
-            if signature is not None:
-                signature.check(request)
+            self.dialect.read(self, service, body, options)
         except ValueError as fault:
             self.id = self.id or service.new_id()
             self.settle(BAD_REQUEST, str(fault).encode(), service.clock())
             return
-        self.deadline = self._began + seconds
+        self.deadline = self.began + self.seconds
         self.size = len(body)
-        self.item = (
-            [(each.name, each.datatype, each.shape, frames.JSON, memoryview(each.data)) for each in request.inputs],
-            None if request.outputs is None else [output.name for output in request.outputs],
-        )
         endpoint.submit(self)
 
-    def settle(self, code: int, payload: bytes, now: float) -> None:
+    def settle(self, code: int, payload: bytes, now: float, retry: int = 1) -> None:
         if not self.live:
             return
         self.live = False
         self.item = None
         endpoint = self.endpoint
-        endpoint.counters.ended(code, now - self._began)
+        endpoint.counters.ended(code, now - self.began)
         if code == OK:
-            self.reply(OK, v2.answer(endpoint.head, self.id_json, payload))
+            if self.plain:
+                self.reply(OK, v2.answer(endpoint.head, self.id_json, payload))
+            else:
+                self.reply(OK, *self.dialect.answer(self, payload))
         else:
-            self.reply(code, v2.error(payload.decode(errors="replace")))
+            kind = RETRY % retry if code == UNAVAILABLE else JSON
+            self.reply(code, v2.error(payload.decode(errors="replace")), kind)
 
     def cancel(self, now: float) -> None:
         if self.live:
             self.live = False
             self.item = None
-            self.endpoint.counters.ended(GONE, now - self._began)
+            self.endpoint.counters.ended(GONE, now - self.began)
 
     def move(self, endpoint: Endpoint) -> None:
         """The version it waited for is served no more; its name still is."""
@@ -164,13 +157,3 @@ class Inference(Call):
         self.endpoint = endpoint
         endpoint.counters.in_flight += 1
         endpoint.submit(self)
-
-
-def _least_timeout(seconds: float, header: bytes | None, request: v2.InferRequest) -> float:
-    if header is not None:
-        milliseconds = float(header) if _MILLISECONDS.fullmatch(header) else 0.0
-        if milliseconds <= 0:
-            raise ValueError("header Mizzen-Timeout-Ms: expected a positive number")
-        seconds = min(seconds, milliseconds / 1000)
-    asked = v2.timeout_seconds(request)
-    return seconds if asked is None else min(seconds, asked)

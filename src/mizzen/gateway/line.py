@@ -19,6 +19,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
+from mizzen.gateway.dialects import Options
 from mizzen.gateway.exchange import Exchange, Front
 from mizzen.gateway.routes import Endpoint
 from mizzen.webserver import DoorProtocol
@@ -135,10 +136,10 @@ class LineProtocol(DoorProtocol):
 
     # Joining the line
 
-    def _begin(self, endpoint: Endpoint, body: bytes, timeout_ms: bytes | None, closes: bool) -> None:
+    def _begin(self, endpoint: Endpoint, body: bytes, options: Options, closes: bool) -> None:
         exchange = Exchange(self, closes)
         self._line.append(exchange)
-        exchange.start(self._service, endpoint, body, timeout_ms)
+        exchange.start(self._service, endpoint, body, options)
         if len(self._line) > PIPELINED:
             self.flow.pause_reading()
 

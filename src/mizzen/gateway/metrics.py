@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
 
+from mizzen.gateway.calls import OK
 from mizzen.gateway.queues import Queue
 
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -25,18 +26,22 @@ Sample = tuple[str, Labels, float]
 class Counters:
     """The requests of one callable name and version."""
 
-    __slots__ = ("buckets", "codes", "in_flight", "seconds")
+    __slots__ = ("buckets", "codes", "failed_seconds", "in_flight", "seconds")
 
     def __init__(self) -> None:
         self.codes: Counter[int] = Counter()
         self.buckets = [0] * (len(BOUNDS) + 1)
         self.seconds = 0.0
+        self.failed_seconds = 0.0
+        """Of all but those that were answered with 200."""
         self.in_flight = 0
 
     def ended(self, code: int, seconds: float) -> None:
         self.in_flight -= 1
         self.codes[code] += 1
         self.seconds += seconds
+        if code != OK:
+            self.failed_seconds += seconds
         self.buckets[bisect_left(BOUNDS, seconds)] += 1
 
 
@@ -99,10 +104,12 @@ def _histogram(labels: Labels, counters: Counters) -> Iterator[Sample]:
 
 
 _OF_QUEUES: tuple[tuple[str, str, str, Callable[[Queue], float]], ...] = (
-    ("mizzen_queue_length", "gauge", "Calls that wait for a replica.", lambda queue: len(queue.waiting)),
+    ("mizzen_queue_length", "gauge", "Calls that wait for a replica.", lambda queue: queue.waiting),
     ("mizzen_queue_bytes", "gauge", "Bytes of the calls that wait.", lambda queue: queue.waiting_bytes),
     ("mizzen_calls_in_flight", "gauge", "Calls that a replica works on.", lambda queue: queue.in_flight),
     ("mizzen_replicas_ready", "gauge", "Replicas that this gateway may send to.", lambda queue: queue.replicas),
+    ("mizzen_batch_room", "gauge", "Most calls that the next batch may have.", lambda queue: queue.room),
+    ("mizzen_shed_total", "counter", "Calls refused because too many waited.", lambda queue: queue.shed),
     ("mizzen_expired_total", "counter", "Calls whose deadline passed.", lambda queue: queue.expired),
     ("mizzen_retried_total", "counter", "Calls sent again after their process was lost.", lambda queue: queue.retried),
 )

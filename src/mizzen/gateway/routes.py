@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mizzen.access.policy import Target
 from mizzen.errors import NotFound, Unavailable
+from mizzen.gateway.calls import Call
+from mizzen.gateway.dialects import V2, Dialect
 from mizzen.gateway.metrics import Counters
-from mizzen.gateway.queues import Call, Queue
+from mizzen.gateway.queues import Queue
 from mizzen.gateway.signature import Hello
 
 DEFAULT_NAMESPACE = "default"
@@ -32,6 +34,7 @@ class Endpoint:
     head: bytes
     """The start of every answer's body."""
     counters: Counters
+    dialect: Dialect = V2
 
     @property
     def hello(self) -> Hello | None:
@@ -40,6 +43,10 @@ class Endpoint:
     @property
     def ready(self) -> bool:
         return any(queue.ready for queue in self.queues)
+
+    def spoken(self, dialect: Dialect) -> Endpoint:
+        """The same for those who ask in another protocol."""
+        return replace(self, dialect=dialect)
 
     def may_hold(self, now: float) -> bool:
         return any(queue.may_hold(now) for queue in self.queues)
@@ -53,9 +60,11 @@ class Name:
     versions: dict[str, Endpoint]
     aliases: dict[str, Endpoint] = field(default_factory=dict)
 
-    def asked(self, version: str | None) -> Endpoint | None:
-        """What this version, or alias, in a URL stands for; None: nothing."""
-        return self.current if version is None else self.versions.get(version) or self.aliases.get(version)
+    def asked(self, version: str | None, *, label: bool = False) -> Endpoint | None:
+        """What this version, or alias, in a URL stands for; None: nothing. With `label` it can only be an alias."""
+        if version is None:
+            return self.current
+        return (None if label else self.versions.get(version)) or self.aliases.get(version)
 
 
 @dataclass(slots=True, eq=False)
@@ -77,19 +86,20 @@ class Routes:
         known = [known for space, known in self.names if space == namespace]
         raise NotFound(f"no model '{name}'{place}{_did_you_mean(name, known)}")
 
-    def find(self, namespace: str, name: str, version: str | None) -> Endpoint:
+    def find(self, namespace: str, name: str, version: str | None, *, label: bool = False) -> Endpoint:
         """NotFound names what is missing, and what may have been meant. Unavailable before the first Table."""
         found = self.name(namespace, name)
-        endpoint = found.asked(version)
+        endpoint = found.asked(version, label=label)
         if endpoint is None:
-            known = [*found.versions, *found.aliases]
-            raise NotFound(f"no version '{version}' of '{name}' is served{_did_you_mean(version or '', known)}")
+            known = [*([] if label else found.versions), *found.aliases]
+            what = f"label '{version}' of '{name}' is known" if label else f"version '{version}' of '{name}' is served"
+            raise NotFound(f"no {what}{_did_you_mean(version or '', known)}")
         return endpoint
 
-    def target(self, namespace: str, name: str, version: str | None = None) -> Target:
+    def target(self, namespace: str, name: str, version: str | None = None, *, label: bool = False) -> Target:
         """What a URL asks for, as the policy sees it: also when nothing of that name is served."""
         found = self.names.get((namespace, name))
-        endpoint = None if found is None else found.asked(version)
+        endpoint = None if found is None else found.asked(version, label=label)
         if endpoint is not None:
             return endpoint.target
         models = frozenset({name}) if found is None else found.current.target.models

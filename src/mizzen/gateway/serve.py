@@ -17,14 +17,16 @@ from pathlib import Path
 
 from mizzen.access import published
 from mizzen.gateway.app import App
+from mizzen.gateway.control import Control
 from mizzen.gateway.exchange import Front
 from mizzen.gateway.front import FastProtocol
 from mizzen.gateway.infer import Service
 from mizzen.gateway.intake import Intake
 from mizzen.gateway.metrics import Metrics
 from mizzen.gateway.permits import Permits
-from mizzen.gateway.queues import Queue, Sweeper
+from mizzen.gateway.queues import Queue
 from mizzen.gateway.refusals import Refusals
+from mizzen.gateway.sweeper import Sweeper
 from mizzen.gateway.table import Fleet, TableFile
 from mizzen.gateway.watched import WatchedFile
 from mizzen.graph.plan import Server as ServedVersion
@@ -68,13 +70,15 @@ async def serve(
     table: Path,
     guard: Guard,
     limits: Limits,
+    control: str = "",
     log_level: str = "info",
     stopping: asyncio.Event | None = None,
     wall: Callable[[], float] = time.time,
 ) -> None:
     """Answer on `socket` until SIGTERM, SIGINT or `stopping`; then finish what is in flight and return.
 
-    `wall` is by what tokens end: seconds since 1970.
+    `control` is the URL of the plane, which can be asked to load a model. `wall` is by what tokens end: seconds since
+    1970.
     """
     loop = asyncio.get_running_loop()
     clock = time.monotonic
@@ -101,6 +105,7 @@ async def serve(
             hold_seconds=limits.hold_seconds,
             clock=clock,
             call_soon=loop.call_soon,
+            call_later=loop.call_later,
             sweeper=sweeper,
         )
 
@@ -115,7 +120,7 @@ async def serve(
         file.start()
     front = Front(service, loopback=guard.loopback, patience=limits.patience, most=limits.connections)
     server = _Server(
-        App(service, fleet.queues.values),
+        App(service, fleet.queues.values, Control(control)),
         partial(FastProtocol, front=front),
         front,
         stop_timeout=limits.stop_timeout,

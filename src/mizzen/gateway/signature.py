@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from mizzen.protocol.v2 import InferRequest, InputTensor
+from mizzen.protocol.v2 import Given, RequestedOutput
 
 
 class Tensor(msgspec.Struct, frozen=True):
@@ -22,6 +22,9 @@ class Hello(msgspec.Struct, frozen=True):
     inputs: list[Tensor] = []
     outputs: list[Tensor] = []
     strict: bool = False
+    batch: bool = False
+    table: Tensor | None = None
+    """May be sent in place of all inputs."""
 
 
 decode_hello = msgspec.msgpack.Decoder(Hello).decode
@@ -30,11 +33,12 @@ decode_hello = msgspec.msgpack.Decoder(Hello).decode
 class Signature:
     """The inputs and outputs of one served version, made ready for one look per request."""
 
-    __slots__ = ("_inputs", "_name", "_outputs", "_tail")
+    __slots__ = ("_inputs", "_name", "_outputs", "_table", "_tail")
 
     def __init__(self, hello: Hello) -> None:
         self._inputs = {tensor.name: tensor.shape for tensor in hello.inputs}
         self._outputs = {tensor.name for tensor in hello.outputs}
+        self._table = hello.table
         # Nearly all requests have one input of a fixed width: these pass after two comparisons.
         self._name: str | None = None
         self._tail: list[int] = []
@@ -43,30 +47,32 @@ class Signature:
             if len(only.shape) > 1 and -1 not in only.shape[1:]:
                 self._name, self._tail = only.name, only.shape[1:]
 
-    def check(self, request: InferRequest) -> None:
+    def check(self, inputs: Sequence[Given], outputs: list[RequestedOutput] | None) -> None:
         """ValueError for the first fault, worded for the caller. What passes may still be refused by the runtime."""
-        inputs = request.inputs
         first = inputs[0]
         if first.name != self._name or first.shape[1:] != self._tail or len(inputs) > 1:
             self._check_inputs(inputs)
-        if request.outputs and self._outputs:
-            for at, output in enumerate(request.outputs):
+        if outputs and self._outputs:
+            for at, output in enumerate(outputs):
                 if output.name not in self._outputs:
                     raise ValueError(f"outputs[{at}].name: '{output.name}' is none of {_listed(self._outputs)}")
 
-    def _check_inputs(self, inputs: list[InputTensor]) -> None:
-        if not self._inputs:
+    def _check_inputs(self, inputs: Sequence[Given]) -> None:
+        known, table = self._inputs, self._table
+        if not known:
             return
+        if table is not None and len(inputs) == 1 and inputs[0].name == table.name:
+            known = {table.name: table.shape}
         for at, tensor in enumerate(inputs):
-            wanted = self._inputs.get(tensor.name)
+            wanted = known.get(tensor.name)
             if wanted is None:
-                raise ValueError(f"inputs[{at}].name: '{tensor.name}' is none of {_listed(self._inputs)}")
+                raise ValueError(f"inputs[{at}].name: '{tensor.name}' is none of {_listed(known)}")
             if len(tensor.shape) != len(wanted) or any(
                 size not in (-1, given) for size, given in zip(wanted[1:], tensor.shape[1:], strict=True)
             ):
                 raise ValueError(f"inputs[{at}].shape: {tensor.shape} does not fit {wanted}")
-        if len(inputs) < len(self._inputs):
-            missing = self._inputs.keys() - {tensor.name for tensor in inputs}
+        if len(inputs) < len(known):
+            missing = known.keys() - {tensor.name for tensor in inputs}
             raise ValueError(f"inputs: {_listed(missing)} is missing")
 
 

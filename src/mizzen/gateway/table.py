@@ -12,8 +12,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mizzen.access.policy import Target
+from mizzen.gateway.calls import UNAVAILABLE, Call
+from mizzen.gateway.dialects import V1
 from mizzen.gateway.infer import Inference, Service
-from mizzen.gateway.queues import UNAVAILABLE, Call, Queue
+from mizzen.gateway.queues import Queue
 from mizzen.gateway.routes import DEFAULT_NAMESPACE, Endpoint, Name, Routes
 from mizzen.gateway.upstream import Replica
 from mizzen.gateway.watched import WatchedFile
@@ -95,6 +97,7 @@ class Fleet:
                 routes.hot[f"{base}/infer".encode()] = current
                 for version, endpoint in (aliases | versions).items():
                     routes.hot[f"{base}/versions/{quote(version, safe='')}/infer".encode()] = endpoint
+            _add_v1(routes.hot, routes.names[route.namespace, route.name])
         return routes
 
     def _endpoint(
@@ -149,6 +152,19 @@ class TableFile(WatchedFile):
             return f"table {table.serial}: {len(table.routes)} names, {len(table.servers)} served versions"
 
         super().__init__("table", path, load, loop)
+
+
+def _add_v1(hot: dict[bytes, Endpoint], name: Name) -> None:
+    """The same endpoints by the paths of V1, where a label is an alias and only that."""
+    asked = {
+        "": name.current,
+        **{f"/versions/{quote(version, safe='')}": each for version, each in (name.aliases | name.versions).items()},
+        **{f"/labels/{quote(alias, safe='')}": each for alias, each in name.aliases.items()},
+    }
+    spoken = {place: endpoint.spoken(V1) for place, endpoint in asked.items()}
+    for prefix in _prefixes(name.current.namespace):
+        base = f"{prefix}/v1/models/{quote(name.current.name, safe='')}"
+        hot.update((f"{base}{place}:predict".encode(), endpoint) for place, endpoint in spoken.items())
 
 
 def _prefixes(namespace: str) -> tuple[str, ...]:

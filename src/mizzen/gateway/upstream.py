@@ -16,8 +16,11 @@ from typing import Literal, cast
 
 import msgspec
 
-from mizzen.gateway.queues import Call, Queue
+from mizzen.gateway.calls import Call
+from mizzen.gateway.pieces import infer_frame
+from mizzen.gateway.queues import Queue
 from mizzen.gateway.signature import decode_hello
+from mizzen.gateway.turns import LARGE_BYTES
 from mizzen.protocol import frames
 
 FIRST_RETRY, LAST_RETRY = 0.02, 0.5
@@ -70,8 +73,11 @@ class Replica(asyncio.Protocol):
         assert self._transport is not None
         self._owed = len(batch)
         self._serial = (self._serial + 1) & 0xFFFFFFFF
-        body = _encode([call.item for call in batch])
-        self._transport.write(frames.encode(frames.INFER, self._serial, body))
+        items = [call.item for call in batch]
+        if batch[0].size > LARGE_BYTES:
+            self._transport.writelines(infer_frame(self._serial, items))
+        else:
+            self._transport.write(frames.encode(frames.INFER, self._serial, _encode(items)))
 
     # asyncio.Protocol
 
@@ -114,8 +120,9 @@ class Replica(asyncio.Protocol):
         hello = decode_hello(frame.body)
         if hello.state != "ready" or self._leaving:
             return
-        if self._greeted:
-            raise frames.FrameError("a second hello")
+        if self._greeted:  # it has been given other parameters, and may take and give something else
+            self._queue.greeted(hello)
+            return
         self._greeted = True
         self._delay = FIRST_RETRY
         self._queue.joined(self, hello)

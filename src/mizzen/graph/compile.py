@@ -60,7 +60,8 @@ def compile_table(
         if version is None:
             starting[name] = _route(name, status.target_version or spec.target_version or "", {}, model=spec.model_name)
             continue
-        server = _server(resource, spec, version, by_ref)
+        workload = status.serving_workload or workload_name(resource.meta.name, version)
+        server = _server(resource, spec, version, by_ref.get(Ref("Workload", workload, name[0])))
         own: dict[str, list[str]] = {}
         if server is not None:
             servers.append(server)
@@ -89,19 +90,19 @@ def _spec(resource: Resource, version: str | None) -> InferenceModelSpec | None:
         return None
 
 
-def _server(
-    resource: Resource, spec: InferenceModelSpec, version: str, workloads: dict[Ref, Resource]
-) -> Server | None:
-    namespace, name = _name(resource)
-    workload = workloads.get(Ref("Workload", workload_name(name, version), namespace))
+def _server(resource: Resource, spec: InferenceModelSpec, version: str, workload: Resource | None) -> Server | None:
     if workload is None:
         return None
+    namespace, name = _name(resource)
+    batching = spec.batching or _DEFAULT_BATCHING
     return Server(
         id=f"{namespace}/{name}",
         model=spec.model_name,
         version=version,
         addresses=_addresses(workload),
-        batch_size=(spec.batching or _DEFAULT_BATCHING).most,
+        batch_size=batching.most,
+        batch_auto=batching.batch_size == "auto",
+        batch_wait=batching.timeout_seconds or 0.0,
         timeout_ms=spec.timeout_ms,
         idempotent=spec.idempotent,
     )

@@ -20,6 +20,11 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     addresses: tuple[str, ...]
     """unix:<path> of each replica, present and expected: a gateway keeps trying those that do not answer."""
     batch_size: int = 64
+    """Most requests of one batch."""
+    batch_auto: bool = False
+    """How many, up to that, is found out: as many as the model answers well within `timeout_ms`."""
+    batch_wait: float = 0.0
+    """Seconds that a batch may wait to fill, from the arrival of its oldest request."""
     timeout_ms: int | None = None
     idempotent: bool = True
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 TYPES: dict[str, str] = {
     "Accepted": "On every kind that people write: the spec can be worked with. False lists every fault; "
     "warnings stand in the message of a True one.",
-    "Ready": "On an InferenceModel: a replica of the version asked for answers; during a switch, of the new one.",
+    "Ready": "On an InferenceModel: what the spec asks for answers; during a switch, not yet, while the old one does. "
+    "On a Node: it was heard of lately.",
     "Available": "On a Workload: at least one replica is ready.",
     "Servable": "On a ModelVersion: a server of it answered once. False: it was tried and could not be loaded.",
 }
@@ -26,7 +27,9 @@ REASONS: dict[str, str] = {
     # of Ready, when nothing can be started
     "ContainersUnsupported": "It is a container image, and this engine runs none. Register a version from files.",
     "NoFiles": "The version holds neither files nor an image: there is nothing to load. Register it with its files.",
-    "ManifestNotFetched": "Archives of `spec.manifest` are not fetched yet. Register the version from its URL instead.",
+    "Fetching": "The archive that the manifest names is on its way; what answered before goes on.",
+    "FetchFailed": "The archive cannot be had, or is not what it should be. It is tried again after a while.",
+    "VersionConflict": "The version is there already, from another archive. Give the new one another version.",
     "CheckpointNotFound": "The checkpoint that is asked for is not there.",
     "UnsupportedFramework": "Nothing here can load this framework; the message lists what can be loaded.",
     "NodeNotFound": "No Node has the name or the labels that are asked for.",
@@ -42,14 +45,17 @@ REASONS: dict[str, str] = {
     "CrashLoop": "A replica ends again and again; its log says why.",
     "Failed": "A replica gave up for good, or its files cannot be had.",
     "LoadFailed": "The model cannot be loaded, however often it is tried. The message is its error.",
+    "NotReadyInTime": "A replica was started and has not answered for ten minutes; its log may say why.",
+    "OutOfMemory": "A replica was refused memory, and ended. Raise `spec.resources.memory`, or find out what it keeps.",
     "SecretNotFound": "A variable takes its value from a secret that is not there. `mizzen secret set` makes it.",
     "SecretUnreadable": "A secret is there and cannot be decrypted. Set it again.",
+    "Heard": "The machine said that it is there.",
     # of Servable
     "NotServedYet": "No server of the version has answered yet.",
     "Served": "A server of the version answered.",
 }
 
-ORDINARY = frozenset({"Starting", "Stopping", "NoReplicas", "NotServedYet"})
+ORDINARY = frozenset({"Starting", "Fetching", "Stopping", "NoReplicas", "NotServedYet"})
 """Reasons for something not to be so that are nobody's trouble. All others, of what is not `True`, are."""
 
 HAPPENINGS: dict[str, str] = {

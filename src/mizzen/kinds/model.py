@@ -17,6 +17,7 @@ from mizzen.kinds.meta import Part, Spec, Status
 from mizzen.kinds.parts import choices
 from mizzen.kinds.parts.checks import Checks, Hook
 from mizzen.kinds.parts.pods import image_warning
+from mizzen.kinds.parts.signatures import Signature
 from mizzen.kinds.text.frameworks import FRAMEWORKS, SERVED_FRAMEWORKS, Framework, framework_warning
 from mizzen.kinds.text.names import Name
 from mizzen.kinds.text.references import UnaliasedText, parse_unaliased
@@ -232,3 +233,7 @@ def _repeated_packages(requirements: tuple[str, ...], at: str) -> Iterator[Fault
 
 class ModelVersionStatus(Status):
     """Conditions: `Accepted`; `Servable`: True once a server answered; False with the reason it could not load."""
+
+    signature: Signature | None = Field(
+        default=None, description="What it takes and gives, as the first server of it that answered said."
+    )

@@ -25,8 +25,8 @@ def asks_for_node(spec: InferenceModelSpec) -> bool:
     return bool(spec.node_name or spec.node_selector) or spec.deploy_to_layer == "edge"
 
 
-def misplaced(spec: InferenceModelSpec, nodes: Iterable[Resource]) -> Misplaced | None:
-    """None when it may run here."""
+def misplaced(spec: InferenceModelSpec, nodes: Iterable[Resource], here: str = "") -> Misplaced | None:
+    """None when it may run here. `here` is the name of the Node that stands for this machine."""
     if not asks_for_node(spec):
         return None
     living = [node for node in nodes if not node.deleting]
@@ -35,6 +35,8 @@ def misplaced(spec: InferenceModelSpec, nodes: Iterable[Resource]) -> Misplaced 
         if not living:
             return Misplaced("NodeNotFound", f"there is no node '{spec.node_name}'")
     fitting = [node for node in living if not unmet(spec, node)]
+    if any(node.meta.name == here for node in fitting):
+        return None
     if fitting:
         return Misplaced("NodeNotReady", f"node '{fitting[0].meta.name}' takes no work from this plane yet")
     if spec.node_name:

@@ -14,6 +14,7 @@ from mizzen.kinds.meta import DEFAULT_NAMESPACE, Part, Present, Ref, Spec, Statu
 from mizzen.kinds.parts import choices, env, tensors
 from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.parts.pods import PodTemplate, image_warning, unrunnable_images
+from mizzen.kinds.parts.signatures import Signature
 from mizzen.kinds.parts.tensors import Tensor, TensorSpec
 from mizzen.kinds.text.durations import Duration
 from mizzen.kinds.text.frameworks import Framework, framework_warning
@@ -31,7 +32,7 @@ CEILING_MS = 60_000
 
 
 def workload_name(inference_model: str, version: str) -> str:
-    """The Workload that serves this version for this InferenceModel."""
+    """The first Workload that serves this version for this InferenceModel; `kinds/running.py` names further ones."""
     return f"{inference_model}.{version}"
 
 
@@ -62,8 +63,8 @@ class Batching(Part):
 
     @property
     def most(self) -> int:
-        """The largest batch there may be; for `auto` what it starts from."""
-        return DEFAULT_BATCH if self.batch_size == "auto" else self.batch_size
+        """The largest batch there may be."""
+        return LARGEST_BATCH if self.batch_size == "auto" else self.batch_size
 
 
 class Cache(Part):
@@ -144,7 +145,7 @@ class InferenceModelSpec(Spec):
         None, description="Lets the number of replicas follow the load; `replicas` is what it starts with."
     )
     batching: Annotated[Batching | None, Present] = Field(
-        None, description="Given, requests may share a call of a Python function too; scikit-learn models always batch."
+        None, description="Given, requests may share a call of a Python function too; model files batch by themselves."
     )
     cache: Annotated[Cache | None, Present] = Field(None, description="Given, even empty, answers are cached.")
     timeout_ms: int | None = Field(None, ge=1, le=CEILING_MS, description="Deadline of a request; the ceiling is 60 s.")
@@ -266,9 +267,9 @@ def _listed(words: list[str]) -> str:
 
 
 class InferenceModelStatus(Status):
-    """Conditions: `Accepted` (the spec can be served), `Ready` (a replica of the target version answers).
+    """Conditions: `Accepted` (the spec can be served), `Ready` (what the spec asks for answers).
 
-    During a switch `Ready` speaks of the new version, `servingVersion` and `url` of the one that still answers.
+    During a switch `Ready` speaks of what is to come, `servingVersion`, `url` and replicas of what still answers.
     """
 
     url: str | None = Field(default=None, description="Where to send inference requests while serving.")
@@ -278,6 +279,10 @@ class InferenceModelStatus(Status):
     serving_version: str | None = Field(
         default=None, description="Moves only after the new version has answered readiness."
     )
+    serving_workload: str | None = Field(
+        default=None, description="The Workload that answers; another one takes over when all its replicas are ready."
+    )
+    signature: Signature | None = Field(default=None, description="What it takes and gives, as its replicas said.")
     replicas: int = Field(default=0, description="Processes there are.")
     ready_replicas: int = Field(default=0, description="Processes that answer.")
     restarts: int = Field(default=0, description="How often processes were started again.")

@@ -12,9 +12,14 @@ from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part, Spec, Status
 from mizzen.kinds.model import Artifact
 from mizzen.kinds.parts.env import SecretKeyRef
+from mizzen.kinds.parts.signatures import Signature
+from mizzen.kinds.text.quantities import Resources
 
 EXIT_PERMANENT = 78
 """Exit code of a process that cannot work however often it is started: it is not started again (sysexits EX_CONFIG)."""
+
+EXIT_OUT_OF_MEMORY = 71
+"""Exit code of a process that was refused memory, and ended rather than go on with what it has (sysexits EX_OSERR)."""
 
 MODEL_LABEL = "mizzen.dev/model"
 """Which model it serves: a label, so that what runs already can be given one without a restart."""
@@ -27,6 +32,8 @@ class WorkloadSpec(Spec):
     MIZZEN_ARTIFACTS         a folder holding the artifacts at their paths
     MIZZEN_TERMINATION_LOG   a file for the last words: why the process gave up
     MIZZEN_DATA_DIR          the plane's data dir
+    MIZZEN_THREADS           how many threads its libraries may use
+    MIZZEN_MEMORY            bytes of memory it may use; absent: as many as there are
     """
 
     purpose: Literal["serve"] = Field(description="What it is for.")
@@ -37,6 +44,7 @@ class WorkloadSpec(Spec):
     )
     artifacts: tuple[Artifact, ...] = Field((), description="Files that are laid out for it.")
     replicas: int = Field(1, ge=0, description="How many processes.")
+    resources: Resources | None = Field(None, description="What each of them may use.")
     restart: Literal["Always", "Never"] = Field("Always", description="Whether one that ended is started again.")
     grace_seconds: float = Field(10, ge=0, description="Between TERM and KILL.")
 
@@ -69,7 +77,7 @@ class ReplicaStatus(Part):
         default=None, description="Of the last exit; killed by signal s is 128 + s; absent when unknown."
     )
     reason: str = Field(
-        default="", description="One word for why it is not ready, where there is one: `SecretNotFound`."
+        default="", description="One word for why it is not ready, where there is one: `SecretNotFound`, `OutOfMemory`."
     )
     message: str = Field(default="", description="Why it is not ready, in a person's words.")
 
@@ -78,3 +86,4 @@ class WorkloadStatus(Status):
     """Condition `Available`: at least one replica is ready."""
 
     replicas: tuple[ReplicaStatus, ...] = Field(default=(), description="Each process.")
+    signature: Signature | None = Field(default=None, description="What they take and give, as the last one said.")

@@ -10,18 +10,27 @@ owed, then close.
 Bodies are msgpack (`protocol/msgpack.py`):
 
     HELLO  {"state": "ready", "pid": int, "framework": str, "inputs": [tensor], "outputs": [tensor],
-            "strict": bool, "batch": bool}
+            "strict": bool, "batch": bool, "table": tensor or nil}
            tensor = {"name": str, "datatype": str, "shape": [int]}   (-1: any size); [] when nothing is declared
            strict: names outside `inputs` and `outputs` are the caller's fault
            batch: requests are merged by rows into one call of the model
-    INFER  [[inputs, outputs], ...]       one entry per request
+           table: a tensor of whole rows that may be sent in place of all inputs, a column for each in their order
+    INFER  [entry, ...]                   one entry per request: [inputs, outputs], [inputs, outputs, raw] or [body]
            inputs  = [[name, datatype, shape, encoding, data], ...]
                      data is the JSON text (JSON) or little-endian bytes (RAW)
            outputs = [name, ...] or nil for the default ones
+           raw     = true, or the names of outputs that are wanted as bytes
+           body    = a whole V1 request, as it came: what is in it, only the model's signature can tell
     REPLY  [service_us, [[status, payload], ...]]
            one entry per request, in the order asked; service_us is the time in the model
-           OK: payload is the JSON text of the V2 `outputs` list; else an UTF-8 message for the caller
+           OK: payload is the JSON text of the V2 `outputs` list, or of the whole V1 answer; where `raw` was asked
+           for, u32 length of that text | text, with binary_data_size in place of raw data | the raw data, in order
+           else: an UTF-8 message for the caller
     DRAIN  empty
+    RELOAD {"artifacts": str, "entrypoint": str, "trusted": bool}
+           from the plane: take new parameters from this folder. Answered, with its id, by a HELLO when they answer, or by
+           a REPLY with one entry that says why they do not; until then, and if they never do, the old ones answer. All
+           other peers get a HELLO, too, with the id 0
 """
 
 from __future__ import annotations
@@ -29,11 +38,11 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct("<IBBHI")
 MAX_FRAME = 256 << 20
 
-HELLO, INFER, REPLY, DRAIN = 1, 2, 3, 4
+HELLO, INFER, REPLY, DRAIN, RELOAD = 1, 2, 3, 4, 5
 LAST = 1
 
 JSON, RAW = 0, 1

@@ -53,6 +53,9 @@ DATATYPES: dict[str, Datatype] = {
         ("FP16", "<f2", float), ("FP32", "<f4", float), ("FP64", "<f8", float),
     )
 }  # fmt: skip
+_PLAIN: tuple[tuple[str, set[type]], ...] = (
+    ("INT64", {int}), ("FP64", {int, float}), ("BOOL", {bool}), ("BYTES", {str, bytes}),
+)  # fmt: skip
 _BY_DTYPE = {datatype.dtype: datatype for datatype in DATATYPES.values() if datatype.name != "BYTES"}
 
 
@@ -97,7 +100,46 @@ def decode_raw(datatype: str, shape: Sequence[int], data: bytes | memoryview) ->
     if kind.name == "BOOL" and np.any(np.frombuffer(data, np.uint8) > 1):
         raise ValueError("data must hold bytes 0 and 1 for BOOL")
     # A view of the bytes would be read-only; a model may work in place.
-    return np.frombuffer(data, kind.dtype).reshape(tuple(shape)).copy()
+    return np.frombuffer(bytearray(data), kind.dtype).reshape(tuple(shape))
+
+
+def from_nested(kind: Datatype | None, value: Any) -> Array:
+    """The array of lists that are nested evenly around elements of one kind; of whatever kind they are, without one."""
+    shape: list[int] = []
+    level = value
+    while type(level) is list and len(shape) <= MAX_RANK:
+        shape.append(len(level))
+        level = level[0] if level else None
+    _size(shape)
+    elements = [value]
+    for size in shape:
+        if not all(type(one) is list and len(one) == size for one in elements):
+            raise ValueError(f"lists must be nested evenly, as the first of each level is: {shape}")
+        elements = list(chain.from_iterable(elements))
+    found = set(map(type, elements))
+    if list in found:
+        raise ValueError(f"lists must be nested evenly, as the first of each level is: {shape}")
+    if kind is None:
+        kind = next((DATATYPES[name] for name, types in _PLAIN if found <= types), None)
+        if kind is None:
+            raise ValueError("expected only numbers, only booleans or only strings")
+    elif not found <= ({float, int} if kind.leaf is float else {kind.leaf, bytes} if kind.leaf is str else {kind.leaf}):
+        raise ValueError(f"expected only {_WORDS[kind.leaf]}")
+    array = _array(kind, elements).reshape(shape)
+    if not is_finite(array):
+        raise ValueError("number out of range")
+    return array
+
+
+def encode_raw(kind: Datatype, plain: Array) -> bytes:
+    """The bytes of an array as `as_datatype` gave it."""
+    if kind.name != "BYTES":
+        return plain.tobytes()
+    parts: list[bytes] = []
+    for element in plain.reshape(-1).tolist():
+        data = element.encode() if isinstance(element, str) else element
+        parts += (_LENGTH.pack(len(data)), data)
+    return b"".join(parts)
 
 
 def encode_json(array: Array) -> tuple[str, list[int], bytes]:
@@ -108,13 +150,16 @@ def encode_json(array: Array) -> tuple[str, list[int], bytes]:
     return kind.name, list(plain.shape), write_list(plain.reshape(-1).tolist())
 
 
-def as_datatype(array: Array) -> tuple[Datatype, Array]:
-    """The datatype an array travels as, and the array in that type. ValueError when there is none."""
+def as_datatype(array: Array, *, text: bool = True) -> tuple[Datatype, Array]:
+    """The datatype an array travels as, and the array in that type. ValueError when there is none.
+
+    With `text` bytes are UTF-8, as JSON needs them; without, they may be anything.
+    """
     kind = _BY_DTYPE.get(array.dtype)
     if kind is not None:
         return kind, array
     if array.dtype.kind in "USTO":
-        return _from_objects(array)
+        return _from_objects(array, text=text)
     if array.dtype.kind in "iuf":
         native = array.astype(array.dtype.newbyteorder("<") if array.dtype.itemsize <= 8 else np.float64)
         return _BY_DTYPE[native.dtype], native
@@ -125,18 +170,25 @@ def is_finite(array: Array) -> bool:
     return array.dtype.kind != "f" or bool(np.isfinite(array).all())
 
 
-def _from_objects(array: Array) -> tuple[Datatype, Array]:
+def _from_objects(array: Array, *, text: bool) -> tuple[Datatype, Array]:
     """Strings, bytes, or objects that are all of one plain kind."""
     elements = [one.item() if isinstance(one, np.generic) else one for one in array.reshape(-1).tolist()]
     kinds = set(map(type, elements))
     if kinds <= {str, bytes}:
-        texts = [element.decode() if isinstance(element, bytes) else element for element in elements]
+        texts = _texts(elements) if text and bytes in kinds else elements
         return DATATYPES["BYTES"], _array(DATATYPES["BYTES"], texts).reshape(array.shape)
     if kinds <= {bool} or kinds <= {int} or kinds <= {int, float}:
         plain = _array(DATATYPES["BOOL" if bool in kinds else "FP64" if float in kinds else "INT64"], elements)
         return _BY_DTYPE[plain.dtype], plain.reshape(array.shape)
     names = ", ".join(sorted(kind.__name__ for kind in kinds))
     raise ValueError(f"an array of objects ({names}), which has no V2 datatype")
+
+
+def _texts(elements: list[Any]) -> list[str]:
+    try:
+        return [element.decode() if isinstance(element, bytes) else element for element in elements]
+    except UnicodeDecodeError:
+        raise ValueError("bytes that are no UTF-8 text, which JSON cannot carry") from None
 
 
 def _size(shape: Sequence[int]) -> int:
@@ -214,6 +266,13 @@ def read_plainly(text: bytes, leaf: Leaf, depth: int) -> list[Any]:
     return value  # type: ignore[no-any-return]
 
 
+def read_document_plainly(text: bytes) -> Any:
+    """Any JSON. Numbers out of range may come as infinite ones."""
+    value = json.loads(str(text, "utf-8"), parse_constant=_no_constant)
+    json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
+    return value
+
+
 def write_plainly(elements: list[Any]) -> bytes:
     return json.dumps(elements, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
@@ -222,11 +281,11 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _fastest() -> tuple[Callable[[bytes, Leaf, int], list[Any]], Callable[[list[Any]], bytes]]:
+def _fastest() -> tuple[Callable[[bytes, Leaf, int], list[Any]], Callable[[list[Any]], bytes], Callable[[bytes], Any]]:
     try:
         import msgspec
     except ImportError:
-        return read_plainly, write_plainly
+        return read_plainly, write_plainly, read_document_plainly
 
     readers: dict[tuple[Leaf, int], Callable[[bytes], list[Any]]] = {}
 
@@ -239,7 +298,7 @@ def _fastest() -> tuple[Callable[[bytes, Leaf, int], list[Any]], Callable[[list[
             reader = readers[leaf, depth] = msgspec.json.Decoder(kind).decode
         return reader(text)
 
-    return read_fast, msgspec.json.Encoder().encode
+    return read_fast, msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 
 
-_read, write_list = _fastest()
+_read, write_list, read_document = _fastest()

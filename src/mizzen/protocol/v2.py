@@ -8,8 +8,9 @@ and datatype is for the runtime to say: here they stay the bytes that came in.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -20,21 +21,35 @@ MAX_ID = 256
 Datatype = Literal[
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES"
 ]  # fmt: skip
-_Name = Annotated[str, msgspec.Meta(min_length=1)]
-_Size = Annotated[int, msgspec.Meta(ge=0, le=MAX_ELEMENTS)]
+Name = Annotated[str, msgspec.Meta(min_length=1)]
+Size = Annotated[int, msgspec.Meta(ge=0, le=MAX_ELEMENTS)]
 
 
 class InputTensor(msgspec.Struct, gc=False):
-    name: _Name
-    shape: list[_Size]
+    name: Name
+    shape: list[Size]
     datatype: Datatype
     data: msgspec.Raw
     parameters: dict[str, Any] | None = None
 
 
 class RequestedOutput(msgspec.Struct, gc=False):
-    name: _Name
+    name: Name
     parameters: dict[str, Any] | None = None
+
+
+class Given(Protocol):
+    """An input, as far as it can be judged by itself."""
+
+    name: str
+    shape: list[int]
+    data: Any
+
+
+Entry = tuple[str, str, list[int], int, memoryview]
+"""An input in an INFER frame: name, datatype, shape, encoding, data."""
+
+Request = TypeVar("Request")
 
 
 class InferRequest(msgspec.Struct, gc=False):
@@ -48,29 +63,41 @@ def decode(body: bytes) -> InferRequest:
     """ValueError, worded for the caller, when this is no servable request."""
     try:
         request = _decode(body)
-    except msgspec.ValidationError as error:
-        raise ValueError(_explain(str(error))) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
-        raise ValueError(f"the body is not JSON: {error}" if body else "the body is empty") from error
-    except RecursionError as error:
-        raise ValueError("the body is nested too deeply") from error
+    except (ValueError, RecursionError) as error:
+        raise _explained(error, body) from error
     inputs = request.inputs
     for tensor in inputs:
-        if prod(tensor.shape) > MAX_ELEMENTS or memoryview(tensor.data)[0] != _BRACKET:
+        if memoryview(tensor.data)[0] != _BRACKET or prod(tensor.shape) > MAX_ELEMENTS:
             raise ValueError(_first_fault(inputs))
-    if len(inputs) > 1 and len({tensor.name for tensor in inputs}) < len(inputs):
-        raise ValueError(_first_fault(inputs))
-    outputs = request.outputs
-    if outputs and len({output.name for output in outputs}) < len(outputs):
-        raise ValueError(_first_repeated(outputs))
+    if len(inputs) > 1 or request.outputs:
+        check(inputs, request.outputs)
     return request
 
 
-def timeout_seconds(request: InferRequest) -> float | None:
+def read(decode: Callable[[bytes], Request], body: bytes) -> Request:
+    """What a decoder makes of it; its complaints in words for the caller."""
+    try:
+        return decode(body)
+    except (ValueError, RecursionError) as error:
+        raise _explained(error, body) from error
+
+
+def check(inputs: Sequence[Given], outputs: list[RequestedOutput] | None) -> None:
+    """ValueError for what is wrong with a request beyond the types of its fields."""
+    for tensor in inputs:
+        if prod(tensor.shape) > MAX_ELEMENTS:
+            raise ValueError(_first_fault(inputs))
+    if len(inputs) > 1 and len({tensor.name for tensor in inputs}) < len(inputs):
+        raise ValueError(_first_fault(inputs))
+    if outputs and len({output.name for output in outputs}) < len(outputs):
+        raise ValueError(_first_repeated(outputs))
+
+
+def timeout_seconds(parameters: dict[str, Any] | None) -> float | None:
     """The V2 parameter `timeout`, which is in microseconds. ValueError when it is anything but a positive integer."""
-    if request.parameters is None or "timeout" not in request.parameters:
+    if parameters is None or "timeout" not in parameters:
         return None
-    value = request.parameters["timeout"]
+    value = parameters["timeout"]
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
         raise ValueError("parameters.timeout: expected a positive integer, in microseconds")
     return min(value, 10**12) / 1e6  # JSON has integers beyond what a float can hold
@@ -118,6 +145,14 @@ _EXPECTED = {
 }
 
 
+def _explained(error: Exception, body: bytes) -> ValueError:
+    if isinstance(error, msgspec.ValidationError):
+        return ValueError(_explain(str(error)))
+    if isinstance(error, RecursionError):
+        return ValueError("the body is nested too deeply")
+    return ValueError(f"the body is not JSON: {error}" if body else "the body is empty")
+
+
 def _explain(message: str) -> str:
     """msgspec's words in ours: `inputs[0].shape: expected a list of integers`."""
     placed = _PLACED.match(message)
@@ -131,7 +166,7 @@ def _explain(message: str) -> str:
     return f"{where}: {_EXPECTED.get(field, what)}"
 
 
-def _first_fault(inputs: list[InputTensor]) -> str:
+def _first_fault(inputs: Sequence[Given]) -> str:
     """Only called when there is one: the way without faults is the hot one."""
     seen: set[str] = set()
     for at, tensor in enumerate(inputs):
@@ -140,7 +175,7 @@ def _first_fault(inputs: list[InputTensor]) -> str:
         seen.add(tensor.name)
         if prod(tensor.shape) > MAX_ELEMENTS:
             return f"inputs[{at}].shape: more than {MAX_ELEMENTS} elements"
-        if memoryview(tensor.data)[0] != _BRACKET:
+        if isinstance(tensor.data, msgspec.Raw) and memoryview(tensor.data)[0] != _BRACKET:
             return f"inputs[{at}].data: expected a list"
     raise AssertionError("no fault")
 

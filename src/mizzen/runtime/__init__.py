@@ -1,6 +1,6 @@
 """The small process that holds one model and answers frames: what runs in the user's environment.
 
 Here: loading a model, merging requests into calls of it, the frame server.
-Not here: HTTP, the store, anything of the plane. Of ours it imports `mizzen.protocol` only, beside that numpy and the
-standard library, because it must start fast and live beside whatever the user installed.
+Not here: HTTP, the store, anything of the plane. Of ours it imports `mizzen.protocol` and the table `mizzen.frameworks`
+only, beside that numpy and the standard library: it must start fast and live beside whatever the user installed.
 """

@@ -8,14 +8,15 @@ does not fail its neighbours. An answer whose rows do not match those sent is gi
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mizzen.protocol import frames, tensors
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import inputs, outputs, signature
-from mizzen.runtime.frameworks.model import LoadedModel
+from mizzen.runtime import inputs, memory, outputs, signature, v1
+from mizzen.runtime.frameworks.model import BadInput, LoadedModel
 from mizzen.runtime.watchdog import Running
 
 MAX_ROWS = 8192
@@ -28,6 +29,13 @@ Result = tuple[int, bytes]
 """Status and payload, as in a REPLY frame."""
 
 log = logging.getLogger("mizzen.runtime")
+
+
+class Wish(NamedTuple):
+    """What the requests of one form ask for."""
+
+    outputs: tuple[str, ...]
+    style: outputs.Style
 
 
 class Answers(NamedTuple):
@@ -50,8 +58,8 @@ def answer(
     `running` is told of each call of the model.
     """
     batch = _Batch(model, requests, clock, running or Running())
-    for form, places in batch.groups().items():
-        batch.answer_group(form[0], places, max_rows)
+    for (wanted, style, *_), places in batch.groups().items():
+        batch.answer_group(Wish(wanted, style), places, max_rows)
     return Answers(batch.results, int(batch.seconds * 1e6))
 
 
@@ -72,9 +80,11 @@ class _Batch:
         self, model: LoadedModel, requests: Sequence[Any], clock: Callable[[], float], running: Running
     ) -> None:
         self._model = model
-        self._requests = requests
+        self._requests = list(requests)
         self._rows = [0] * len(requests)
         self._targets = {spec.name: tensors.DATATYPES[spec.datatype] for spec in model.inputs} if model.strict else {}
+        if model.table is not None:
+            self._targets[model.table.name] = tensors.DATATYPES[model.table.datatype]
         self._clock = clock
         self._running = running
         self.results: list[Result] = [_UNANSWERED] * len(requests)
@@ -86,7 +96,9 @@ class _Batch:
         merge = self._model.batch
         for place, request in enumerate(self._requests):
             try:
-                form, self._rows[place] = inputs.form_of(request, merge=merge)
+                if len(request) == 1:
+                    self._requests[place] = v1.read(request[0], self._model.inputs)
+                form, self._rows[place] = inputs.form_of(self._requests[place], merge=merge)
                 if form in found:
                     found[form].append(place)
                 else:
@@ -95,49 +107,51 @@ class _Batch:
                 self.results[place] = _bad(str(error))
         return found
 
-    def answer_group(self, wanted: tuple[str, ...], places: list[int], max_rows: int) -> None:
+    def answer_group(self, wish: Wish, places: list[int], max_rows: int) -> None:
         """Requests of one form: they all fit the signature, or none does."""
         if self._fault(self._requests[places[0]]):
             for place in places:
                 self.results[place] = _bad(self._fault(self._requests[place]) or "does not fit the model")
         elif not self._model.batch:
             for place in places:
-                self._answer_alone(wanted, place)
+                self._answer_alone(wish, place)
         else:
             for chunk in _chunks(places, self._rows, max_rows):
-                self._answer_chunk(wanted, chunk)
+                self._answer_chunk(wish, chunk)
 
     def _fault(self, request: Any) -> str | None:
         model = self._model
         if not model.strict:
             return None
         known = [spec.name for spec in model.outputs]
-        return signature.inputs_fault(model.inputs, request[0]) or (
+        table = model.table
+        rows = table is not None and [given[0] for given in request[0]] == [table.name]
+        return signature.inputs_fault((table,) if table and rows else model.inputs, request[0]) or (
             signature.outputs_fault(known, request[1] or ()) if known else None
         )
 
-    def _answer_chunk(self, wanted: tuple[str, ...], places: list[int]) -> None:
+    def _answer_chunk(self, wish: Wish, places: list[int]) -> None:
         """One call for all requests that can be read."""
         if len(places) == 1:
-            self._answer_alone(wanted, places[0])
+            self._answer_alone(wish, places[0])
             return
-        arrays = inputs.decode_joined([self._requests[place] for place in places], self._targets)
+        arrays = inputs.decode_joined([self._requests[place] for place in places], self._targets, self._model.refuses)
         if arrays is None:
             decoded = {}
             for place in places:
                 try:
-                    decoded[place] = inputs.decode(self._requests[place], self._targets)
+                    decoded[place] = inputs.decode(self._requests[place], self._targets, self._model.refuses)
                 except ValueError as error:
                     self.results[place] = _bad(str(error))
             if not decoded:
                 return
             places, arrays = list(decoded), inputs.concatenated(list(decoded.values()))
-        self._answer_together(wanted, places, arrays)
+        self._answer_together(wish, places, arrays)
 
-    def _answer_together(self, wanted: tuple[str, ...], places: list[int], arrays: dict[str, Array]) -> None:
+    def _answer_together(self, wish: Wish, places: list[int], arrays: dict[str, Array]) -> None:
         given: dict[str, Array] | None = None
         try:
-            given = self._call(arrays, wanted)
+            given = self._call(arrays, wish.outputs)
         except _Unknown as error:
             self._set(places, [_bad(str(error))] * len(places))
             return
@@ -146,7 +160,7 @@ class _Batch:
         if given is None:
             # Decoded anew for each: the call may have worked in place on the shared arrays before it raised.
             for place in places:
-                self._answer_alone(wanted, place)
+                self._answer_alone(wish, place)
             return
         rows = [self._rows[place] for place in places]
         fault = _rows_fault(given, sum(rows))
@@ -155,23 +169,32 @@ class _Batch:
             self._set(places, [_failed(fault)] * len(places))
             return
         try:
-            self._set(places, [(frames.OK, text) for text in outputs.encode_rows(given, rows)])
+            self._set(places, [(frames.OK, text) for text in outputs.encode_rows(given, rows, wish.style)])
         except ValueError:
-            self._set(places, _encoded_apart(given, rows))
+            self._set(places, _encoded_apart(given, rows, wish.style))
 
-    def _answer_alone(self, wanted: tuple[str, ...], place: int) -> None:
+    def _answer_alone(self, wish: Wish, place: int) -> None:
         try:
-            given = self._call(inputs.decode(self._requests[place], self._targets), wanted)
+            given = self._call(inputs.decode(self._requests[place], self._targets, self._model.refuses), wish.outputs)
         except (ValueError, _Unknown) as error:
             self.results[place] = _bad(str(error))
             return
         except _Raised as raised:
             cause = raised.__cause__
+            if isinstance(cause, BadInput):
+                self.results[place] = _bad(str(cause))
+                return
+            odd = inputs.not_finite(self._requests[place]) if isinstance(cause, ValueError) else None
+            if odd is not None and cause is not None:
+                self.results[place] = _bad(
+                    f"input '{odd}' holds NaN or Infinity, and the model says {described(cause)}"
+                )
+                return
             log.exception("the model raised", exc_info=cause)
             self.results[place] = _failed(described(cause) if cause else "")
             return
         fault = _rows_fault(given, self._rows[place]) if self._model.batch else None
-        self.results[place] = _failed(fault) if fault else _encoded(given)
+        self.results[place] = _failed(fault) if fault else _encoded(given, wish.style)
 
     def _set(self, places: list[int], results: list[Result]) -> None:
         for place, result in zip(places, results, strict=True):
@@ -183,6 +206,8 @@ class _Batch:
         try:
             given = self._model.call(arrays, wanted)
         except BaseException as error:  # the user's code may raise anything; it must not end the process
+            if memory.refused(error, os.environ):
+                memory.end(error, os.environ)
             raise _Raised from error
         finally:
             self._running.since = None
@@ -213,18 +238,18 @@ def _chunks(places: list[int], rows: list[int], max_rows: int) -> Iterator[list[
     yield chunk
 
 
-def _encoded_apart(given: Mapping[str, Array], rows: list[int]) -> list[Result]:
+def _encoded_apart(given: Mapping[str, Array], rows: list[int], style: outputs.Style) -> list[Result]:
     """Some row cannot be carried by JSON: only the request it belongs to fails."""
     results, at = [], 0
     for count in rows:
-        results.append(_encoded({name: array[at : at + count] for name, array in given.items()}))
+        results.append(_encoded({name: array[at : at + count] for name, array in given.items()}, style))
         at += count
     return results
 
 
-def _encoded(given: Mapping[str, Array]) -> Result:
+def _encoded(given: Mapping[str, Array], style: outputs.Style) -> Result:
     try:
-        return frames.OK, outputs.encode_whole(given)
+        return frames.OK, outputs.encode_whole(given, style)
     except ValueError as error:
         return _failed(str(error))
 

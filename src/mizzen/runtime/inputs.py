@@ -1,7 +1,8 @@
 """Requests as they came in a frame, and the arrays they hold.
 
-A request is `[inputs, outputs]`, an input `[name, datatype, shape, encoding, data]` (`protocol/frames.py`). Requests of
-equal form can share one call of the model.
+A request is `[inputs, outputs]` or `[inputs, outputs, raw]`, an input `[name, datatype, shape, encoding, data]`
+(`protocol/frames.py`). Requests of equal form can share one call of the model. One in V1 has been read before (`v1`):
+its arrays stand where data does, and how its answer reads where `raw` does.
 """
 
 from __future__ import annotations
@@ -14,8 +15,13 @@ import numpy as np
 
 from mizzen.protocol import frames, tensors
 from mizzen.protocol.tensors import Array
+from mizzen.runtime.outputs import Style
+
+ARRAY = -1
+"""The encoding of what has been read already. None that comes in a frame is."""
 
 Form = tuple[Any, ...]
+"""The outputs that are wanted, the style of the answer (`outputs`), then what each input is."""
 Targets = Mapping[str, tensors.Datatype]
 """The datatype each declared input is converted to; names that are absent stay as they came."""
 
@@ -26,11 +32,12 @@ def form_of(request: Any, *, merge: bool) -> tuple[Form, int]:
     With `merge` the first dimension of every input counts rows, which may differ between requests. ValueError or
     TypeError when this is no request, or has no rows to merge by.
     """
-    inputs, outputs = request
+    inputs, outputs = request if len(request) == 2 else request[:2]
+    style = None if len(request) == 2 else _style(*request[2:])
     forms = []
     rows = -1
     for name, datatype, shape, encoding, data in inputs:
-        if type(data) is not bytes or type(name) is not str:
+        if (type(data) is not bytes and encoding != ARRAY) or type(name) is not str:
             raise ValueError("a tensor's name must be a string and its data bytes")
         if not merge:
             forms.append((name, datatype, encoding, *shape))
@@ -49,25 +56,41 @@ def form_of(request: Any, *, merge: bool) -> tuple[Form, int]:
     wanted = tuple(outputs) if outputs else ()
     if len(set(wanted)) < len(wanted):  # a model may work once per name
         raise ValueError("an output is asked for twice")
-    return (wanted, *forms), rows
+    return (wanted, style, *forms), rows
 
 
-def decode(request: Any, targets: Targets) -> dict[str, Array]:
-    """The arrays of one request by name. ValueError says which input is wrong, and how."""
+def _style(raw: Any, *more: Any) -> Style:
+    if more or not (raw is None or raw is True or type(raw) in (list, str)):
+        raise ValueError("a request is [inputs, outputs] or [inputs, outputs, raw]")
+    return tuple(raw) if type(raw) is list else raw
+
+
+def decode(request: Any, targets: Targets, refuses: frozenset[str] = frozenset()) -> dict[str, Array]:
+    """The arrays of one request by name. ValueError says which input is wrong, and how.
+
+    Those of `refuses`, "NaN" and "Infinity", are wrong, too. Only bytes can hold them: JSON has no such numbers.
+    """
     arrays = {}
     for name, datatype, shape, encoding, data in request[0]:
+        if encoding == ARRAY:
+            arrays[name] = _converted(name, data, targets)
+            continue
         if encoding not in (frames.JSON, frames.RAW):
             raise ValueError(f"input '{name}': no encoding {encoding!r}")
         decoder = tensors.decode_raw if encoding == frames.RAW else tensors.decode_json
         try:
             array = decoder(datatype, shape, data)
+            if refuses and encoding == frames.RAW:
+                _refuse(array, refuses)
         except ValueError as error:
             raise ValueError(f"input '{name}': {error}") from None
         arrays[name] = _converted(name, array, targets)
     return arrays
 
 
-def decode_joined(requests: Sequence[Any], targets: Targets) -> dict[str, Array] | None:
+def decode_joined(
+    requests: Sequence[Any], targets: Targets, refuses: frozenset[str] = frozenset()
+) -> dict[str, Array] | None:
     """The arrays of many requests of one form, rows in the order given, from one reading of all their numbers.
 
     None when that cannot be done with certainty; then each request is to be decoded by itself.
@@ -76,20 +99,43 @@ def decode_joined(requests: Sequence[Any], targets: Targets) -> dict[str, Array]
     for position, (name, datatype, shape, encoding, _) in enumerate(requests[0][0]):
         kind = tensors.DATATYPES.get(datatype)
         tail = shape[1:]
-        if encoding != frames.JSON or kind is None or not kind.number:
+        if encoding not in (frames.JSON, frames.RAW) or kind is None or not kind.number:
             return None
         if not all(type(size) is int and size > 0 for size in tail):
             return None
-        text = _joined_text(requests, position, math.prod(tail))
-        if text is None:
+        join = _joined_text if encoding == frames.JSON else _joined_bytes
+        joined = join(requests, position, math.prod(tail) * (1 if encoding == frames.JSON else kind.dtype.itemsize))
+        if joined is None:
             return None
         rows = sum([request[0][position][2][0] for request in requests])
+        decoder = tensors.decode_json if encoding == frames.JSON else tensors.decode_raw
         try:
-            array = tensors.decode_json(datatype, (rows * math.prod(tail),), text)
+            array = decoder(datatype, (rows * math.prod(tail),), joined)
+            if refuses and encoding == frames.RAW:
+                _refuse(array, refuses)
         except ValueError:
             return None
         arrays[name] = _converted(name, array.reshape(rows, *tail), targets)
     return arrays
+
+
+def _refuse(array: Array, refuses: frozenset[str]) -> None:
+    if tensors.is_finite(array):
+        return
+    found = {"NaN": np.isnan(array).any(), "Infinity": np.isinf(array).any()}
+    if words := [word for word, there in found.items() if there and word in refuses]:
+        raise ValueError(f"data holds {' and '.join(words)}, which this model does not take")
+
+
+def _joined_bytes(requests: Sequence[Any], position: int, width: int) -> bytes | None:
+    """The raw data of all requests; each has to be of its right length by itself, for the same reason."""
+    parts = []
+    for request in requests:
+        tensor = request[0][position]
+        if len(tensor[4]) != tensor[2][0] * width:
+            return None
+        parts.append(tensor[4])
+    return b"".join(parts)
 
 
 def _joined_text(requests: Sequence[Any], position: int, width: int) -> bytes | None:
@@ -108,6 +154,14 @@ def _joined_text(requests: Sequence[Any], position: int, width: int) -> bytes | 
         parts.append(text[1:-1])
     joined = b",".join(parts)
     return None if b"[" in joined else b"[" + joined + b"]"
+
+
+def not_finite(request: Any) -> str | None:
+    """The name of an input that holds NaN or Infinity as it was sent: a model may have worked in place since."""
+    for name, datatype, shape, encoding, data in request[0]:
+        if encoding == frames.RAW and not tensors.is_finite(tensors.decode_raw(datatype, shape, data)):
+            return str(name)
+    return None
 
 
 def concatenated(decoded: Sequence[Mapping[str, Array]]) -> dict[str, Array]:

@@ -4,10 +4,12 @@
 
 Each wake-up reads all that is there on all connections and answers it as one batch. A peer that sends nonsense loses
 its connection, and nobody else notices. While draining, no new connections are taken and all that comes is answered.
+New parameters, loaded beside (`reloading`), take their place between two batches.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import selectors
@@ -17,33 +19,37 @@ from typing import Any, NamedTuple
 from mizzen.protocol import frames, msgpack
 from mizzen.runtime import batches
 from mizzen.runtime.frameworks.model import LoadedModel
+from mizzen.runtime.reloading import Reload, Reloader
 from mizzen.runtime.sockets import Connection, Listener, Terminated
 from mizzen.runtime.watchdog import Watchdog
 
 MAX_OWED = 256 << 20
 """Bytes a peer may leave unread before it loses its connection."""
 
+LARGE = 64 << 10
+"""A frame of more bytes is answered after smaller ones that came with it."""
+
 log = logging.getLogger("mizzen.runtime")
 
 
-def serve(model: LoadedModel, path: str, watchdog: Watchdog) -> None:
-    """Answer frames on a new socket at `path`; returns after TERM, when every peer has closed."""
-    hello = msgpack.pack({
-        "state": "ready", "pid": os.getpid(), "framework": model.framework,
-        "inputs": [spec.wire() for spec in model.inputs], "outputs": [spec.wire() for spec in model.outputs],
-        "strict": model.strict, "batch": model.batch,
-    })  # fmt: skip
+def serve(
+    model: LoadedModel, path: str, watchdog: Watchdog, load: Callable[[LoadedModel, Reload], LoadedModel]
+) -> LoadedModel:
+    """Answer frames on a new socket at `path`; returns after TERM, when every peer has closed.
 
-    def answer(requests: list[Any]) -> tuple[list[batches.Result], int]:
+    `load` makes the model that takes the place of another one; returned is the one that answered last.
+    """
+
+    def answer(model: LoadedModel, requests: list[Any]) -> tuple[list[batches.Result], int]:
         try:
             return batches.answer(model, requests, running=watchdog.running)
         finally:
             terminated.arm()  # the model's code may have taken TERM for itself
 
     watchdog.start()
-    with Terminated() as terminated, Listener(path) as listener:
+    with Terminated() as terminated, Listener(path) as listener, Reloader(load, batches.described) as reloader:
         log.info("ready: pid %d listens on %s", os.getpid(), path)
-        FrameServer(answer, frames.encode(frames.HELLO, 0, hello), listener, terminated).run()
+        return FrameServer(answer, model, listener, terminated, reloader).run()
 
 
 class _Work(NamedTuple):
@@ -52,30 +58,36 @@ class _Work(NamedTuple):
     connection: Connection
     id: int
     requests: list[Any]
+    size: int
+    """Bytes."""
 
 
 class FrameServer:
     def __init__(
         self,
-        answer: Callable[[list[Any]], tuple[list[batches.Result], int]],
-        hello: bytes,
+        answer: Callable[[LoadedModel, list[Any]], tuple[list[batches.Result], int]],
+        model: LoadedModel,
         listener: Listener,
         terminated: Terminated,
+        reloader: Reloader,
     ) -> None:
         self._answer = answer
-        self._hello = hello
+        self._model = model
         self._listener = listener
         self._terminated = terminated
+        self._reloader = reloader
         self._connections: set[Connection] = set()
         self._draining = False
         self._selector = selectors.DefaultSelector()
 
-    def run(self) -> None:
+    def run(self) -> LoadedModel:
         with self._selector:
             self._selector.register(self._listener.socket, selectors.EVENT_READ, None)
             self._selector.register(self._terminated.socket, selectors.EVENT_READ, None)
+            self._selector.register(self._reloader.socket, selectors.EVENT_READ, None)
             while self._connections or not self._draining:
                 self._turn()
+        return self._model
 
     def _turn(self) -> None:
         work: list[_Work] = []
@@ -84,6 +96,8 @@ class FrameServer:
             connection: Connection | None = key.data
             if key.fileobj is self._listener.socket:
                 self._accept()
+            elif key.fileobj is self._reloader.socket:
+                self._take_new()
             elif connection is None:
                 drain = self._terminated.arrived()
             else:
@@ -93,7 +107,14 @@ class FrameServer:
                     work += self._receive(connection)
         if drain and not self._draining:
             self._drain()
-        if work:
+        if len(work) > 1 and any(one.size > LARGE for one in work):
+            # In one batch, those of one gateway would wait for what is large of another.
+            work.sort(key=lambda one: one.size > LARGE)
+            small = sum(one.size <= LARGE for one in work)
+            if small:
+                self._reply(work[:small])
+            self._reply(work[small:])
+        elif work:
             self._reply(work)
 
     def _accept(self) -> None:
@@ -106,13 +127,17 @@ class FrameServer:
             connection = Connection(peer)
             self._connections.add(connection)
             self._selector.register(peer, selectors.EVENT_READ, connection)
-            self._send(connection, self._hello)
+            self._send(connection, _hello_frame(0, self._model))
 
     def _receive(self, connection: Connection) -> list[_Work]:
         """The work this peer sent; none when it is closed for what it sent."""
         try:
             received, ended = connection.receive()
-            work = [_Work(connection, frame.id, _requests(frame)) for frame in received]
+            work = [
+                _Work(connection, frame.id, _requests(frame), len(frame.body))
+                for frame in received
+                if not self._reloads(connection, frame)
+            ]
         except (ValueError, frames.FrameError) as error:
             log.warning("closed a connection: %s", error)
             self._close(connection)
@@ -123,13 +148,42 @@ class FrameServer:
 
     def _reply(self, work: list[_Work]) -> None:
         merged = [request for one in work for request in one.requests] if len(work) > 1 else work[0].requests
-        results, service_us = self._answer(merged)
+        results, service_us = self._answer(self._model, merged)
         at = 0
         for one in work:
             end = at + len(one.requests)
             if one.connection in self._connections:
                 self._send(one.connection, _reply_frame(one.id, service_us, results[at:end]))
             at = end
+
+    def _reloads(self, connection: Connection, frame: frames.Frame) -> bool:
+        """Is this no request but a RELOAD? Then it is begun."""
+        if frame.type != frames.RELOAD:
+            return False
+        wish = Reload.of(msgpack.unpack(frame.body))
+        log.info("reload: %s of %s", wish.entrypoint, wish.folder)
+        if not self._reloader.begin(self._model, wish, (connection, frame.id)):
+            self._send(connection, _refusal(frame.id, "another reload is under way"))
+        return True
+
+    def _take_new(self) -> None:
+        outcome = self._reloader.taken()
+        connection, id_ = outcome.token
+        if outcome.model is not None:
+            self._model = outcome.model
+            answer = _hello_frame(id_, outcome.model)
+            log.info("reloaded")
+            for other in self._connections - {connection}:
+                self._send(other, _hello_frame(0, outcome.model))
+        else:
+            answer = _refusal(id_, outcome.fault)
+            log.warning("not reloaded: %s", outcome.fault)
+        if connection in self._connections:
+            self._send(connection, answer)
+        del outcome
+        gc.unfreeze()  # what was frozen with the old model may be garbage now
+        gc.collect()
+        gc.freeze()
 
     def _drain(self) -> None:
         log.info("drain: %d connections", len(self._connections))
@@ -174,6 +228,19 @@ def _requests(frame: frames.Frame) -> list[Any]:
     if not isinstance(requests, list):
         raise ValueError("an INFER frame that holds no list")  # noqa: TRY004 - bad data, not a bad call
     return requests
+
+
+def _hello_frame(id_: int, model: LoadedModel) -> bytes:
+    hello = msgpack.pack({
+        "state": "ready", "pid": os.getpid(), "framework": model.framework,
+        "inputs": [spec.wire() for spec in model.inputs], "outputs": [spec.wire() for spec in model.outputs],
+        "strict": model.strict, "batch": model.batch, "table": model.table.wire() if model.table else None,
+    })  # fmt: skip
+    return frames.encode(frames.HELLO, id_, hello)
+
+
+def _refusal(id_: int, message: str) -> bytes:
+    return _reply_frame(id_, 0, [(frames.MODEL_FAILED, message.encode(errors="replace"))])
 
 
 def _reply_frame(id_: int, service_us: int, results: list[batches.Result]) -> bytes:

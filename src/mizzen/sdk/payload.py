@@ -1,7 +1,8 @@
 """What people have, as V2 requests, and V2 answers as arrays.
 
-Taken: nested lists, numbers, strings, numpy arrays, DataFrames (anything with `to_numpy` and `columns`), and dicts from
-input name to any of these. What the model says of its inputs gives names and datatypes where the caller gave none.
+Taken: nested lists, numbers, strings, numpy arrays, DataFrames (anything with `to_numpy` and `columns`), lists of dicts
+from column to value, and dicts from input name to any of these. What the model says of its inputs gives names and
+datatypes where the caller gave none.
 """
 
 from __future__ import annotations
@@ -98,6 +99,8 @@ def _named(inputs: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
         return {str(name): value for name, value in inputs.items()}
     if hasattr(inputs, "to_numpy") and hasattr(inputs, "columns"):
         return _columns(inputs, signature)
+    if isinstance(inputs, list | tuple) and inputs and all(isinstance(row, Mapping) for row in inputs):
+        return _records(inputs)
     if not signature:
         return {UNNAMED: inputs}
     if len(signature) == 1:
@@ -115,6 +118,17 @@ def _columns(frame: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
     if len(signature) == 1 and signature[0].name not in names:
         return {signature[0].name: frame.to_numpy()}
     return {name: frame[column].to_numpy() for name, column in zip(names, frame.columns, strict=True)}
+
+
+def _records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Rows as objects of values by column."""
+    for row in rows:
+        if row.keys() != rows[0].keys():
+            raise errors.BadRequest(
+                f"all rows must have the same columns; one has {', '.join(map(str, row)) or 'none'}",
+                hint="the first has " + (", ".join(map(str, rows[0])) or "none"),
+            )
+    return {str(name): [row[name] for row in rows] for name in rows[0]}
 
 
 def _tensor(name: str, value: Any, wanted: Tensor | None) -> dict[str, Any]:

@@ -120,9 +120,10 @@ class Registry(Resources, Predictions):
         """Conflict while it is served, current or has an alias."""
         return await self.request("DELETE", f"{_model(model)}/version/{escaped(version)}", params=self.within())
 
-    async def alias(self, model: str, alias: str, version: str | int) -> dict[str, Any]:
-        """Let an alias stand for a version, from now on."""
-        path, body = f"{_model(model)}/alias/{escaped(alias)}", {"version": str(version)}
+    async def alias(self, model: str, alias: str, version: str | int, *, force: bool = False) -> dict[str, Any]:
+        """Let an alias stand for a version, from now on. Conflict when its callers could not call that one, unless
+        `force`."""
+        path, body = f"{_model(model)}/alias/{escaped(alias)}", _forced({"version": str(version)}, force)
         return await self.request("PUT", path, body=body, params=self.within())
 
     async def delete_alias(self, model: str, alias: str) -> dict[str, Any]:
@@ -180,13 +181,15 @@ class Registry(Resources, Predictions):
         answer = await self.request("POST", path, body={"replicas": replicas}, params=self.within())
         return str(answer["id"])
 
-    async def promote(self, model: str, version: str | int) -> None:
-        """Make a version the one that answers to the model's name."""
-        await self.request("POST", f"{_model(model)}/current", body={"version": str(version)}, params=self.within())
+    async def promote(self, model: str, version: str | int, *, force: bool = False) -> None:
+        """Make a version the one that answers to the model's name. Conflict when its callers could not call that one,
+        unless `force`."""
+        body = _forced({"version": str(version)}, force)
+        await self.request("POST", f"{_model(model)}/current", body=body, params=self.within())
 
-    async def rollback(self, model: str, version: str | int | None = None) -> str:
+    async def rollback(self, model: str, version: str | int | None = None, *, force: bool = False) -> str:
         """Make the version current that was so before, or any other; it is served first if it is not. The version."""
-        return await undoing.roll_back_model(self, model, None if version is None else str(version))
+        return await undoing.roll_back_model(self, model, None if version is None else str(version), force=force)
 
     async def restore(self, kind: str, name: str, number: int | None = None) -> Undone:
         """Give an object of any kind the spec of an earlier revision; default: the last that differs from the present.
@@ -245,6 +248,10 @@ def named(name: str) -> str:
             f"'{name[:100]}' is no name of a model", hint="lower-case letters, digits and '-', at most 63"
         )
     return name
+
+
+def _forced(body: dict[str, Any], force: bool) -> dict[str, Any]:
+    return {**body, "force": True} if force else body
 
 
 def _model(name: str) -> str:

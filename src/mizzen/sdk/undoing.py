@@ -29,7 +29,7 @@ class Undone:
     """False: it had that spec already."""
 
 
-async def roll_back_model(plane: Registry, model: str, version: str | None) -> str:
+async def roll_back_model(plane: Registry, model: str, version: str | None, *, force: bool = False) -> str:
     described = await plane.describe_model(model)
     target = version or described.get("previous")
     if target is None and not described.get("aliasOf"):
@@ -39,7 +39,7 @@ async def roll_back_model(plane: Registry, model: str, version: str | None) -> s
     if target is not None and not _answers(described, target):
         # Moving first and finding no server afterwards would fail requests.
         await plane.wait_ready(await plane.serve(model, target))
-    body = {"version": version} if version is not None else {}
+    body = {**({"version": version} if version is not None else {}), **({"force": True} if force else {})}
     moved = await plane.request("POST", f"/model/{escaped(model)}/rollback", body=body, params=plane.within())
     return str(moved.get("current") or target)
 

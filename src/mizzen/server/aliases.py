@@ -16,7 +16,7 @@ from mizzen.kinds.meta import ACTOR_ANNOTATION, Resource
 from mizzen.kinds.text.versions import checked_alias
 from mizzen.server import auth, family, guards, missing, targets, views
 from mizzen.server.bodies import read_object
-from mizzen.server.models import wanted_version
+from mizzen.server.models import forced, wanted_version
 from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
 from mizzen.stores.store import Guard, Store
@@ -40,7 +40,7 @@ async def point(request: Request) -> Response:
     except ValueError as error:
         raise Invalid.of("the alias", (Fault("alias", str(error)),)) from error
     version = wanted_version(body)
-    store, guard = plane_of(request).store, guards.may_be_aliased(ref, alias, version)
+    store, guard = plane_of(request).store, guards.may_be_aliased(ref, alias, version, force=forced(body))
     while True:
         async with store.snapshot() as moment:
             try:

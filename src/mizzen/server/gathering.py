@@ -7,7 +7,7 @@ import hashlib
 import ipaddress
 import json
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -53,11 +53,11 @@ async def gather(request: Request, model: Ref, source: Source, entrypoint: str |
             return Gathered(())
         case LocalFiles():
             _demand_local_admin(request, actor)
-            return await in_thread(_local, plane, source, entrypoint)
+            return await in_thread(local, plane, source, entrypoint)
         case GitFiles():
             return await _from_git(plane, source, actor)
         case Download():
-            return await _downloaded(plane, source, actor, entrypoint)
+            return await downloaded(plane, source, actor, entrypoint)
         case SentArchive():
             if await not_to_be_named(plane, model, actor, [source.digest]):
                 raise _not_sent(model, (Fault("archive", "its content has not been sent"),))
@@ -143,7 +143,7 @@ def _demand_local_admin(request: Request, actor: Actor) -> None:
         )
 
 
-def _local(stop: threading.Event, plane: Plane, source: LocalFiles, entrypoint: str | None) -> Gathered:
+def local(stop: threading.Event, plane: Plane, source: LocalFiles, entrypoint: str | None) -> Gathered:
     """What the caller named is part of what they sent, so a missing file is Invalid."""
     try:
         if source.sha256 is None:
@@ -181,8 +181,16 @@ def _taken_apart(
         return without_top(intake.entries(), entrypoint)
 
 
-async def _downloaded(plane: Plane, source: Download, actor: Actor, entrypoint: str | None) -> Gathered:
+async def downloaded(
+    plane: Plane,
+    source: Download,
+    actor: Actor,
+    entrypoint: str | None,
+    began: Callable[[Spool], None] = lambda _spool: None,
+) -> Gathered:
+    """`began` is handed what the download grows in."""
     with plane.blobs.spool(plane.limits.upload_bytes) as spool:
+        began(spool)
         await download.fetch(source.url, spool, source.sha256, download.Policy(private=actor.admin))
         name = PurePosixPath(download.checked(source.url).path).name
         entries = await in_thread(_kept, plane, spool, name, entrypoint)

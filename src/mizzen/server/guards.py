@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Ref, Resource
-from mizzen.kinds.model import version_object_name
+from mizzen.kinds.model import ModelStatus, ModelVersionStatus, version_object_name
+from mizzen.kinds.parts.signatures import Signature, differences
+from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.kinds.text import references
 from mizzen.server import family
 from mizzen.server.family import version_of
@@ -86,8 +88,8 @@ def not_going(server: Resource) -> Guard:
     return guard
 
 
-def answers(model: Ref, version: str) -> Guard:
-    """For making a version current."""
+def answers(model: Ref, version: str, *, force: bool = False) -> Guard:
+    """For making a version current: it answers, and those who call the one before can call it, unless `force`."""
 
     def guard(now: Present) -> None:
         found = now.get(model)
@@ -95,18 +97,45 @@ def answers(model: Ref, version: str) -> Guard:
         family.refuse_second_name(found, "what is current is that one's to say")
         now.get(version_ref(model, version))
         servers = now.list("InferenceModel", family.of_model(model))
-        if any(family.ready(server) and server.status.get("servingVersion") == version for server in servers):
-            return
-        raise Conflict(
-            f"no server of version {version} of {model} is ready",
-            hint=f"serve it first: 'mizzen serve {model.name} {version}' waits until it is ready",
-        )
+        if not any(family.ready(server) and server.status.get("servingVersion") == version for server in servers):
+            raise Conflict(
+                f"no server of version {version} of {model} is ready",
+                hint=f"serve it first: 'mizzen serve {model.name} {version}' waits until it is ready",
+            )
+        if not force:
+            _fits(now, model, family.current_of(found), version)
 
     return guard
 
 
-def may_be_aliased(model: Ref, alias: str, version: str) -> Guard:
-    """For pointing an alias at a version. Invalid when there is no such version: it is part of what was sent."""
+def _fits(now: Present, model: Ref, before: str | None, version: str) -> None:
+    """Conflict when callers of one version could not call the other, as far as both told what they take and give."""
+    if before is None or before == version:
+        return
+    faults = differences(_signature(now, model, before), _signature(now, model, version))
+    if faults:
+        raise Conflict(
+            f"version {version} of {model} cannot stand in for version {before}: {'; '.join(faults)}",
+            hint="callers have to change with it: serve it under another name or alias, or say so with "
+            '--force ("force": true over HTTP)',
+        )
+
+
+def _signature(now: Present, model: Ref, version: str) -> Signature | None:
+    found = find(now, version_ref(model, version))
+    told = ModelVersionStatus.of(found).signature if found is not None else None
+    if told is not None:
+        return told
+    # Its servers know it a moment earlier.
+    servers = map(InferenceModelStatus.of, now.list("InferenceModel", family.of_model(model)))
+    return next((server.signature for server in servers if server.serving_version == version), None)
+
+
+def may_be_aliased(model: Ref, alias: str, version: str, *, force: bool = False) -> Guard:
+    """For pointing an alias at a version. Invalid when there is no such version: it is part of what was sent.
+
+    Conflict when callers of the alias could not call that version, unless `force`.
+    """
 
     def guard(now: Present) -> None:
         found = now.get(model)
@@ -118,6 +147,8 @@ def may_be_aliased(model: Ref, alias: str, version: str) -> Guard:
         if find(now, version_ref(model, alias)) is not None:
             taken = f"'{alias}' is a version of {model}: an alias of that name could not be told from it"
             raise Invalid.of("the alias", (Fault("alias", taken),))
+        if not force:
+            _fits(now, model, ModelStatus.of(found).aliases.get(alias), version)
 
     return guard
 

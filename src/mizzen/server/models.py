@@ -126,7 +126,8 @@ async def promote(request: Request) -> Response:
     ref = views.model_at(request, Query(request, "namespace"))
     actor = auth.require(request, "write", targets.model(ref))
     body = await read_object(request)
-    return await _made_current(request, ref, wanted_version(body), actor, "promoted")
+    force = forced(body)
+    return await _made_current(request, ref, wanted_version(body), actor, decision="promoted", force=force)
 
 
 async def roll_back(request: Request) -> Response:
@@ -134,13 +135,21 @@ async def roll_back(request: Request) -> Response:
     ref = views.model_at(request, Query(request, "namespace"))
     actor = auth.require(request, "write", targets.model(ref))
     body = await read_object(request)
-    version = wanted_version(body, required=False)
-    return await _made_current(request, ref, version, actor, "rolledback")
+    version, force = wanted_version(body, required=False), forced(body)
+    return await _made_current(request, ref, version, actor, decision="rolledback", force=force)
+
+
+def forced(body: Mapping[str, Any]) -> bool:
+    """Is it said that callers are ready for other inputs and outputs? Invalid."""
+    force = body.get("force", False)
+    if not isinstance(force, bool):
+        raise Invalid.of("the body", (Fault("force", "must be true or false"),))
+    return force
 
 
 def wanted_version(body: Mapping[str, Any], *, required: bool = True) -> str:
-    """`version` of a body that holds nothing else; empty when it is absent and need not be there."""
-    faults = unknown(body, ("version",))
+    """`version` of a body that holds nothing else but `force`; empty when it is absent and need not be there."""
+    faults = unknown(body, ("version", "force"))
     version = body.get("version")
     if version is None and not required and not faults:
         return ""
@@ -156,14 +165,16 @@ def wanted_version(body: Mapping[str, Any], *, required: bool = True) -> str:
     return normal
 
 
-async def _made_current(request: Request, ref: Ref, version: str, actor: Actor, decision: str) -> Response:
+async def _made_current(
+    request: Request, ref: Ref, version: str, actor: Actor, *, decision: str, force: bool
+) -> Response:
     """An empty version stands for the one before."""
     plane = plane_of(request)
     while True:
         async with plane.store.snapshot() as moment:
             model = await moment.get(ref)
             wanted = version or _before(model)
-            guard = guards.answers(ref, wanted)
+            guard = guards.answers(ref, wanted, force=force)
             await moment.check(guard)
         try:
             moved = await _move_current(plane, model, wanted, actor, decision=decision, guard=guard)

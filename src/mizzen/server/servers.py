@@ -42,16 +42,24 @@ async def create(request: Request) -> Response:
     ref = views.model_at(request, Query(request, "namespace"))
     actor = auth.require(request, "write", targets.model(ref))
     body = await read_object(request)
-    plane = plane_of(request)
     version = _version(request, ref)
-    spec = await _spec(plane.store, body, ref, version)
-    wanted = Resource("InferenceModel", Meta("", ref.namespace), spec)
-    await trust.require_names(request, wanted)
-    trust.require(request, wanted)
-    stored, odd = await _create_named(plane, ref, version, spec, actor)
+    stored, odd = await serve(request, ref, version, body, actor)
     place = f"/model/{ref.name}/serve/{version}/{stored.meta.name}"
     location = {"Location": views.located(place, ref.namespace)}
-    return warnings.attach(JSONResponse(views.server(stored, plane.inference_url), 201, headers=location), odd)
+    view = views.server(stored, plane_of(request).inference_url)
+    return warnings.attach(JSONResponse(view, 201, headers=location), odd)
+
+
+async def serve(
+    request: Request, model: Ref, version: str, body: Mapping[str, Any], actor: Actor
+) -> tuple[Resource, tuple[Warn, ...]]:
+    """One more server of the version, and what is odd about it. Refused when they may not have it so."""
+    plane = plane_of(request)
+    spec = await _spec(plane.store, body, model, version)
+    wanted = Resource("InferenceModel", Meta("", model.namespace), spec)
+    await trust.require_names(request, wanted)
+    trust.require(request, wanted)
+    return await _create_named(plane, model, version, spec, actor)
 
 
 async def list_all(request: Request) -> Response:

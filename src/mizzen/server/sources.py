@@ -1,4 +1,4 @@
-"""What a new version is made of: where its files are to be taken from, what was said about them, and what they are.
+"""What a new version is made of: where its files are to be taken from, and what was said about them.
 
 A body in JSON names one source: `path`, `git`, `downloadURL`, `files` or `archive`. Anything else brings the files
 itself, and what is to be said about them stands beside, in the query or in other fields of the form.
@@ -7,26 +7,22 @@ itself, and what is to be said about them stands beside, in the query or in othe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from mizzen.blobs import content, download, git
 from mizzen.blobs.intake import path_fault
 from mizzen.errors import Fault, Invalid
-from mizzen.kinds.findings import suggestion, unknown
-from mizzen.kinds.model import FRAMEWORKS
+from mizzen.kinds.findings import unknown
 
 TEXTS = ("framework", "entrypoint", "image", "parentJob")
 OPTIONS = (*TEXTS, "labels", "annotations", "requirements")
 SOURCES = ("path", "git", "downloadURL", "files", "archive")
 MODIFIERS = ("sha256sum", "insecureSkipVerify")
 
-PICKLES = frozenset({".joblib", ".pkl", ".pickle"})
-LOOKS = {".onnx": "onnx", ".ubj": "xgboost", ".pt": "pytorch", ".pth": "pytorch"}
-_OBJECT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -137,21 +133,6 @@ def files_of(body: Mapping[str, Any]) -> tuple[Sent, ...]:
     return found
 
 
-def recognised(said: Said, files: Sequence[str], of_the_model: str | None, default: str) -> tuple[str, str | None]:
-    """Framework and entrypoint of these files: what was said, else what the model says, else what they look like, else
-    the plane's default.
-    """
-    framework = said.framework or of_the_model or _detected(said, files) or default
-    if not framework:
-        known = ", ".join(FRAMEWORKS)
-        raise Invalid.of("the version", (Fault("framework", f"cannot be told from the files; name it: {known}"),))
-    entrypoint = said.entrypoint or _default_entrypoint(framework, files)
-    fault = _entrypoint_fault(framework, entrypoint, files) if files else None
-    if fault:
-        raise Invalid.of("the version", (Fault("entrypoint", fault),))
-    return framework, entrypoint
-
-
 def _path(body: Mapping[str, Any]) -> Source:
     path = body["path"]
     if not isinstance(path, str):
@@ -242,46 +223,3 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Source]] = {
 
 def _no_text(value: Any) -> bool:
     return value is not None and not isinstance(value, str)
-
-
-def _detected(said: Said, files: Sequence[str]) -> str | None:
-    # Code beside a pickle is likely to be what loads it.
-    if ":" in (said.entrypoint or "") or any(file.endswith(".py") for file in files):
-        return "python"
-    names = {PurePosixPath(file).name for file in files}
-    if "MLmodel" in names:
-        return "mlflow"
-    if "saved_model.pb" in names:
-        return "tensorflow"
-    looks = {LOOKS[suffix] for file in files if (suffix := PurePosixPath(file).suffix) in LOOKS}
-    if len(looks) == 1 and not _pickles(files):
-        return looks.pop()
-    return "sklearn" if len(_pickles(files)) == 1 and not looks else None
-
-
-def _default_entrypoint(framework: str, files: Sequence[str]) -> str | None:
-    if framework == "python":
-        return None
-    if len(files) == 1:
-        return files[0]
-    pickles = _pickles(files)
-    return pickles[0] if framework == "sklearn" and len(pickles) == 1 else None
-
-
-def _entrypoint_fault(framework: str, entrypoint: str | None, files: Sequence[str]) -> str | None:
-    if framework == "python":
-        if entrypoint is None:
-            return "required for Python code: module:object, such as model:predict"
-        pickled = entrypoint in files and not entrypoint.endswith(".py")
-        if pickled or _OBJECT.fullmatch(entrypoint):
-            return None
-        return f"'{entrypoint}' is neither module:object, such as model:predict, nor a pickled object of this version"
-    if entrypoint is None:
-        return "required, because there are several files: the one to load" if framework == "sklearn" else None
-    if entrypoint in files or any(file.startswith(f"{entrypoint.rstrip('/')}/") for file in files):
-        return None
-    return f"'{entrypoint}' is no file of this version; {suggestion(entrypoint, files[:20])}"
-
-
-def _pickles(files: Sequence[str]) -> list[str]:
-    return [file for file in files if PurePosixPath(file).suffix in PICKLES]

@@ -6,6 +6,7 @@ into pages in the order of the store, which is that of the objects' names: 10 be
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,7 @@ from mizzen.server import (
     gathering,
     guards,
     incoming,
+    recognition,
     registration,
     removal,
     sources,
@@ -85,10 +87,12 @@ async def add(request: Request) -> Response:
     told = {**said.options, "modelName": ref.name}
     trust.require(request, Resource(registration.KIND.name, Meta("", ref.namespace), told))
     await _refuse_strange_job(plane, ref, said)
-    paths = [entry.path for entry in gathered.entries]
-    framework, entrypoint = sources.recognised(said, paths, model.spec.get("framework"), plane.default_framework)
+    framework, entrypoint = await asyncio.to_thread(
+        recognition.recognised, said, gathered.entries, plane.blobs.path, model.spec.get("framework"),
+        plane.default_framework,
+    )  # fmt: skip
     trusted = registration.may_trust(request, ref)
-    new = _New(ref, gathered, said, framework, entrypoint, actor, trusted, plane.capabilities)
+    new = New(ref, gathered, said, framework, entrypoint, actor, trusted, plane.capabilities)
     if number is None:
         stored, code = await registration.add_next(plane, ref, new.resource, actor), 201
     else:
@@ -143,7 +147,7 @@ async def vouch(request: Request) -> Response:
 
 
 @dataclass(frozen=True, slots=True)
-class _New:
+class New:
     """A version that only lacks its number."""
 
     model: Ref
@@ -215,7 +219,7 @@ async def _refuse_strange_job(plane: Plane, model: Ref, said: Said) -> None:
         raise Invalid.of("the version", (Fault("parentJob", f"{model} has no TrainingJob '{job}'"),))
 
 
-async def _add_as(plane: Plane, new: _New, version: str) -> tuple[Resource, int]:
+async def _add_as(plane: Plane, new: New, version: str) -> tuple[Resource, int]:
     resource = new.resource(version)
     try:
         return await registration.add(plane, resource, new.actor), 201

@@ -167,7 +167,8 @@ class Process:
             self._terminate(grace)
 
     def _learn(self, spec: ProcessSpec) -> None:
-        """The secrets as they are now, for the next start; which is at once when nothing else was missing."""
+        """What varies, and the secrets as they are now, for the next start: at once, when only they were missing."""
+        self.spec = replace(self.spec, varying=spec.varying)
         if not spec.complete:
             return
         waited = not self.spec.complete and self.view.state is State.WAITING
@@ -255,6 +256,7 @@ def _spawn(spec: ProcessSpec, run: str, around: Surroundings) -> int:
         Path(spec.termination_log).unlink(missing_ok=True)
     environment = {
         **around.environment,
+        **spec.varying,
         **spec.env,
         **spec.secrets,
         "MIZZEN_DATA_DIR": str(around.home.data_dir),
@@ -278,6 +280,8 @@ def _spawn(spec: ProcessSpec, run: str, around: Surroundings) -> int:
         )
     finally:
         os.close(output)
+    if spec.memory is not None:
+        procfs.limit_data(child.pid, spec.memory)
     child.returncode = 0  # `Exits` reaps it; this keeps Popen from waiting for it, too
     return child.pid
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -68,6 +69,16 @@ def send(pid: int, start: str, number: signal.Signals) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def limit_data(pid: int, most: int) -> None:
+    """No more than so many bytes of data, threads' stacks included, for this process and those it starts from now on.
+
+    Set from outside, right after the start: a child that set it itself would have to run code of ours before its own.
+    Nothing happens where that is not possible, or when the process has ended already.
+    """
+    with suppress(AttributeError, OSError, ValueError):
+        resource.prlimit(pid, resource.RLIMIT_DATA, (most, most))
 
 
 def wait_for_end(pid: int, start: str, seconds: float) -> bool:

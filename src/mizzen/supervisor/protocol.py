@@ -7,8 +7,8 @@ one connection are answered in order.
     info                     -> {"pid", "start", "listeners": {name: {"host", "port"}}, "data_dir", "tether": TIE}
     apply {"process": SPEC}  -> {"process": VIEW}         idempotent; the same key with another fingerprint: the old
                                                           one is stopped, then the new one started; failed with the
-                                                          same fingerprint stays failed; secrets are taken in any case,
-                                                          and what waited for them is started
+                                                          same fingerprint stays failed; secrets and what varies are
+                                                          taken in any case, and what waited for secrets is started
     remove {"key"}           -> {"process": VIEW | null}  null: it is gone; else it is being stopped
     list {"prefix": ""}      -> {"processes": [VIEW]}     those whose key starts so
     watch                    -> {"processes": [VIEW]}     all present ones; from now on this connection also gets
@@ -80,6 +80,11 @@ class ProcessSpec:
     """Inherits the listening sockets: MIZZEN_LISTENERS maps their names to descriptors."""
     rank: int = 1
     """When everything stops, lower ranks are stopped first."""
+    memory: int | None = None
+    """Bytes of data that it may have. What asks for more than that is refused it."""
+    varying: Mapping[str, str] = field(default_factory=dict)
+    """Variables whose values depend on the moment of its start, added before `env`. They are in no fingerprint: a new
+    value is used from the next start on."""
     secret_names: tuple[str, ...] = ()
     """Variables without which it is not started. Their values are in `secrets`, once somebody has said them."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -93,14 +98,16 @@ class ProcessSpec:
 
     @property
     def fingerprint(self) -> str:
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
+        lasting = {name: value for name, value in self.to_json().items() if name != "varying"}
+        return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
         """As it may be kept: without the values of secrets."""
         written = asdict(self) | {"grace": float(self.grace)}
         del written["secrets"]
-        if not self.secret_names:  # what runs without any keeps the fingerprint it was started with
-            del written["secret_names"]
+        for name in ("secret_names", "memory", "varying"):
+            if not written[name]:  # what runs without any keeps the fingerprint it was started with
+                del written[name]
         return written
 
     def to_wire(self) -> dict[str, Any]:
@@ -122,6 +129,9 @@ class ProcessSpec:
         secrets = data.get("secrets", {})
         if not isinstance(secrets, dict) or not all(isinstance(value, str) for value in secrets.values()):
             raise ValueError("secrets must be texts by name")
+        memory = data.get("memory")
+        if memory is not None and (not isinstance(memory, int) or memory < 1):
+            raise ValueError(f"memory is a number of bytes, not {memory!r}")
         listed = {
             "argv": tuple(data["argv"]),
             "permanent_exit": tuple(data.get("permanent_exit", (EXIT_PERMANENT,))),

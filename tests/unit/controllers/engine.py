@@ -39,13 +39,20 @@ class ScriptedEngine:
         return True
 
     def happen(self, state: str, names: Iterable[str], *, only: frozenset[str]) -> None:
-        """Replicas of these workloads that are in one of the states `only` go over to another."""
+        """Replicas of these workloads that are in one of the states `only` go over to another.
+
+        A name stands for all Workloads of that server and version, whatever their template.
+        """
         for uid, replicas in self.running.items():
-            if self.names[uid] in names and uid not in self.stopping:
+            if self.names[uid] in self.called(names) and uid not in self.stopping:
                 for index, replica in replicas.items():
                     if replica.state in only:
                         crashes = replica.restarts + (state == "waiting")
                         replicas[index] = replica.model_copy(update={"state": state, "restarts": crashes})
+
+    def called(self, names: Iterable[str]) -> set[str]:
+        wanted = set(names)
+        return {name for name in self.names.values() if name in wanted or name.rpartition("-")[0] in wanted}
 
     def logs(self, workload: Resource, *, tail: int | None = None, follow: bool = False) -> AsyncIterator[bytes]:
         raise NotImplementedError

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -39,6 +40,10 @@ BAD = tuple(name for name in WORKLOADS if name.endswith(BROKEN))
 UP = frozenset({"starting", "waiting"})
 
 
+def now() -> datetime:
+    return NOW + timedelta(seconds=asyncio.get_running_loop().time())
+
+
 class World:
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -49,7 +54,7 @@ class World:
     def new_loop(self) -> Loop[Store]:
         known = Context()
         controllers = (Models(known), Versions(known), Serving("http://x", known), Workloads(self.engine))
-        return Loop[Store](self.store, controllers, now=lambda: NOW)
+        return Loop[Store](self.store, controllers, now=now)
 
     async def restart(self) -> None:
         """A new plane: all it knew is what the store holds."""
@@ -108,7 +113,8 @@ def process(name: str, state: str, only: frozenset[str], *, hint: bool) -> Step:
     async def step(world: World) -> None:
         world.engine.happen(state, (name,), only=only)
         if hint:
-            world.loop.poke(Ref("Workload", name))
+            for each in world.engine.called((name,)):
+                world.loop.poke(Ref("Workload", each))
 
     return step
 
@@ -139,6 +145,7 @@ STEPS: st.SearchStrategy[Step] = st.one_of(
     st.builds(lambda target: create(model("lily", aliasOf=target)), st.sampled_from(("iris", "iris:1", "iris:2"))),
     st.builds(lambda name, number: change(name, targetVersion=number), names, versions),
     st.builds(lambda name, count: change(name, replicas=count), names, replicas),
+    st.builds(lambda name, mode: change(name, env=[{"name": "MODE", "value": mode}]), names, st.sampled_from("xyz")),
     st.builds(lambda name: delete("InferenceModel", name), names),
     st.builds(lambda number: delete("ModelVersion", f"iris.{number}"), versions),
     st.builds(lambda name: delete("Workload", name), st.sampled_from(WORKLOADS)),
@@ -189,7 +196,7 @@ def _check(world: World) -> None:
     children: dict[str, set[str]] = {uid: set() for uid in owners}
     for work in world.all("Workload"):
         [reference] = work.meta.owners
-        children[reference.uid].add(work.meta.name)
+        children[reference.uid].add(work.meta.name.partition("-")[0])
     uids = {work.meta.uid for work in world.all("Workload")}
     assert world.engine.running.keys() == uids, "the engine runs what the store holds, no more and no less"
 

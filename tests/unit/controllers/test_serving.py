@@ -2,17 +2,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from mizzen.controllers.serving import Serving, ServingFacts, meant_version
+from mizzen.controllers.serving import LINGER, START_LIMIT, Serving, ServingFacts, meant_version
+from mizzen.kinds import running
+from mizzen.kinds.fetching import Progress
 from mizzen.kinds.findings import Context, examine
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.meta import Meta, Ref, Resource, format_time
+from mizzen.kinds.model import ModelVersionSpec
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.kinds.workload import MODEL_LABEL, WorkloadSpec
 from mizzen.reconcile.controller import Decision
-from tests.unit.controllers.objects import DIGEST, NOW, inference_model, model, replica, version, workload
+from tests.unit.controllers.objects import DIGEST, NOW, inference_model, model, ready, replica, version, workload
 from tests.unit.reconcile import virtual
 from tests.unit.reconcile.memory import MemoryStore
 
@@ -28,6 +31,15 @@ def decide(
     nodes: tuple[Resource, ...] = (),
 ) -> Decision:
     return Serving(URL, Context()).decide(ServingFacts(resource, target, serving, tuple(children), nodes), NOW)
+
+
+def made(resource: Resource, child: Resource, **change: Any) -> Resource:
+    """The child as the controller makes it for this spec, changed or not."""
+    asked = replace(resource, spec={**resource.spec, **change})
+    number = child.meta.name.partition(".")[2].partition("-")[0]
+    target = ModelVersionSpec.of(version(number))
+    whole = running.workload_of(asked, InferenceModelSpec.of(asked), target, ())
+    return replace(child, spec={**whole.spec, "replicas": child.spec["replicas"]})
 
 
 def status_of(decision: Decision) -> InferenceModelStatus:
@@ -86,7 +98,11 @@ CASES = {
         "False", "Starting", "1",
     ),
     "switch: the new one has answered": Case(
-        SWITCHING, (workload("im.1", "ready"), workload("im.2", "ready")), ("im.2",), "True", "Serving", "2"
+        SWITCHING, (workload("im.1", "ready"), workload("im.2", "ready")), ("im.2", "im.1"), "True", "Serving", "2"
+    ),
+    "switch: gateways have seen it": Case(
+        inference_model("im", "2", serving="2", ready=ready(since=format_time(NOW - LINGER))),
+        (workload("im.1", "ready"), workload("im.2", "ready")), ("im.2",), "True", "Serving", "2",
     ),
     "switch to a version that cannot load": Case(
         SWITCHING, (workload("im.1", "ready"), workload("im.2", "failed", message="bad")), ("im.2", "im.1"),
@@ -113,15 +129,15 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_decide(case: Case) -> None:
     target = version(str(case.resource.spec["targetVersion"]))
-    decision = decide(case.resource, target, case.children)
-    assert tuple(names(decision)) == case.wanted
+    decision = decide(case.resource, target, [made(case.resource, child) for child in case.children])
+    assert tuple(name.partition("-")[0] for name in names(decision)) == case.wanted
     status = status_of(decision)
-    accepted, ready = status.condition("Accepted"), status.condition("Ready")
+    accepted, told = status.condition("Accepted"), status.condition("Ready")
     assert accepted is not None
     assert accepted.true
-    assert ready is not None
-    assert (ready.status, ready.reason) == (case.ready, case.reason)
-    assert case.message in ready.message
+    assert told is not None
+    assert (told.status, told.reason) == (case.ready, case.reason)
+    assert case.message in told.message
     assert status.serving_version == case.serving
     assert status.url == (f"{URL}/v2/models/im" if case.serving else None)
 
@@ -129,7 +145,7 @@ def test_decide(case: Case) -> None:
 def test_what_has_no_files_is_never_trusted() -> None:
     """It may have come to serve before that was asked."""
     nothing = version("1", artifacts=[], framework="python", entrypoint="os:system")
-    decision = decide(SWITCHING, version("2"), (workload("im.2", "starting"),), serving=nothing)
+    decision = decide(SWITCHING, version("2"), (made(SWITCHING, workload("im.2", "starting")),), serving=nothing)
     assert names(decision) == ["im.2", "im.1"]
     assert "--trusted" not in decision.children[1].spec["command"]
 
@@ -141,7 +157,7 @@ def test_the_old_workload_is_kept_unchanged() -> None:
 
 
 def test_a_lost_workload_of_the_version_that_serves_is_rebuilt() -> None:
-    decision = decide(SWITCHING, version("2"), (workload("im.2", "starting"),), serving=version("1"))
+    decision = decide(SWITCHING, version("2"), (made(SWITCHING, workload("im.2", "starting")),), serving=version("1"))
     assert names(decision) == ["im.2", "im.1"]
     assert status_of(decision).serving_version == "1"
 
@@ -154,9 +170,110 @@ def test_the_url_tells_the_namespace() -> None:
 
 
 def test_counts() -> None:
-    child = workload("im.1", "ready", "waiting", "ready", restarts=2)
-    status = status_of(decide(inference_model("im", replicas=3), version("1"), (child,)))
+    resource = inference_model("im", replicas=3)
+    child = made(resource, workload("im.1", "ready", "waiting", "ready", restarts=2))
+    status = status_of(decide(resource, version("1"), (child,)))
     assert (status.replicas, status.ready_replicas, status.restarts) == (3, 2, 6)
+
+
+MODE = [{"name": "MODE", "value": "fast"}]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"env": MODE},
+        {"env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}]},
+        {"resources": {"memory": "1Gi"}},
+        {"batching": {}},
+        {"frameworkType": "python"},
+    ],
+)
+def test_what_needs_other_processes_gets_them_beside_those_that_serve(change: dict[str, Any]) -> None:
+    old = made(inference_model("im"), workload("im.1", "ready"))
+    changed = inference_model("im", serving="1", **change)
+    began = decide(changed, version("1"), (old,))
+    [new, kept] = began.children
+    assert kept == old
+    assert new.meta.name.startswith("im.1-")
+    status = status_of(began)
+    assert (status.serving_version, status.serving_workload, status.ready_replicas) == ("1", "im.1", 1)
+    ready = status.condition("Ready")
+    assert ready is not None
+    assert (ready.status, ready.reason) == ("False", "Starting")
+
+    answering = replace(changed, status=status.wire())
+    starting = replace(new, status=workload(new.meta.name, "starting").status)
+    assert set(names(decide(answering, version("1"), (old, starting)))) == {new.meta.name, "im.1"}
+    done = decide(answering, version("1"), (old, replace(new, status=workload(new.meta.name, "ready").status)))
+    assert names(done) == [new.meta.name, "im.1"]
+    assert done.again == LINGER.total_seconds(), "the old one stays until gateways have looked"
+    assert status_of(done).serving_workload == new.meta.name
+    after = status_of(done).condition("Ready")
+    assert after is not None
+    assert after.true
+
+
+def test_a_change_takes_over_with_all_replicas_and_not_before() -> None:
+    old = made(inference_model("im", replicas=2), workload("im.1", "ready", "ready"))
+    changed = inference_model("im", serving="1", replicas=2, env=MODE)
+    [new, _] = decide(changed, version("1"), (old,)).children
+
+    def with_new(*states: str, old: Resource = old) -> Decision:
+        return decide(changed, version("1"), (old, replace(new, status=workload(new.meta.name, *states).status)))
+
+    assert status_of(with_new("ready", "starting")).serving_workload == "im.1"
+    assert status_of(with_new("ready", "ready")).serving_workload == new.meta.name
+    lost = replace(old, status=workload("im.1", "waiting", "waiting").status)
+    assert status_of(with_new("ready", "starting", old=lost)).serving_workload == new.meta.name, "one is more than none"
+
+
+def test_what_is_put_in_the_place_of_a_change_under_way_ends_that_one() -> None:
+    old = made(inference_model("im"), workload("im.1", "ready"))
+    second = replace(made(inference_model("im"), workload("im.1-12345678", "starting"), env=MODE))
+    third = inference_model("im", serving="1", env=[{"name": "MODE", "value": "slow"}])
+    wanted = names(decide(third, version("1"), (old, second)))
+    assert len(wanted) == 2
+    assert "im.1" in wanted
+    assert "im.1-12345678" not in wanted
+    back = decide(inference_model("im", serving="1"), version("1"), (old, second))
+    assert names(back) == ["im.1"], "taken back, nothing was changed"
+    ready = status_of(back).condition("Ready")
+    assert ready is not None
+    assert ready.true
+
+
+def test_more_or_fewer_replicas_are_the_same_workload() -> None:
+    old = made(inference_model("im"), workload("im.1", "ready"))
+    [child] = decide(inference_model("im", serving="1", replicas=3), version("1"), (old,)).children
+    assert (child.meta.name, child.spec["replicas"]) == ("im.1", 3)
+
+
+def test_a_change_that_cannot_start_leaves_the_old_one_and_says_so() -> None:
+    old = made(inference_model("im"), workload("im.1", "ready"))
+    changed = inference_model("im", serving="1", env=MODE)
+    [new, _] = decide(changed, version("1"), (old,)).children
+    failed = replace(new, status=workload(new.meta.name, "failed", message="no module named x").status)
+    decision = decide(changed, version("1"), (old, failed))
+    assert set(names(decision)) == {"im.1", new.meta.name}
+    ready = status_of(decision).condition("Ready")
+    assert ready is not None
+    assert (ready.reason, ready.message) == ("LoadFailed", "no module named x; what answered before goes on")
+    assert status_of(decision).url
+
+
+def test_what_never_becomes_ready_is_told_after_a_while() -> None:
+    child = made(inference_model("im"), workload("im.1", "starting"))
+    [available] = child.status["conditions"]
+    for since, reason, again in ((NOW, "Starting", True), (NOW - START_LIMIT, "NotReadyInTime", False)):
+        told = {**available, "lastTransitionTime": format_time(since)}
+        decision = decide(
+            inference_model("im"), version("1"), (replace(child, status={**child.status, "conditions": [told]}),)
+        )
+        ready = status_of(decision).condition("Ready")
+        assert ready is not None
+        assert ready.reason == reason
+        assert (decision.again is not None) == again
 
 
 @pytest.mark.parametrize(
@@ -168,6 +285,17 @@ def test_counts() -> None:
             inference_model("im", batching={"batchSize": 8}, frameworkType="python"),
             version("1", trusted=(True, False), entrypoint="m:f"),
             ["python", "--entrypoint", "m:f", "--batch"],
+        ),
+        (
+            inference_model("im", outputs=[{"name": "predict_proba", "datatype": "FP64", "shape": [-1, 3]}]),
+            version("1", trusted=(False,)),
+            [
+                "sklearn",
+                "--entrypoint",
+                "file-0",
+                "--outputs",
+                '[{"name": "predict_proba", "datatype": "FP64", "shape": [-1, 3]}]',
+            ],
         ),
     ],
 )
@@ -256,16 +384,13 @@ PI = node("pi", layer="edge", labels={"room": "7"})
             {"deployToLayer": "edge", "nodeSelector": {"kubernetes.io/hostname": "pi"}}, version("1"), (PI,),
             "NodeNotReady", "'pi'",
         ),
-        (
-            {"manifest": [{"version": "1", "downloadURL": "http://x/y.tgz", "sha256sum": "0" * 64}]}, None, (),
-            "ManifestNotFetched", "register the version",
-        ),
         ({"checkpoint": "c1"}, version("1"), (), "CheckpointNotFound", "'c1'"),
         (
             {"frameworkType": "tensorflow"}, version("1"), (),
-            "UnsupportedFramework", "nothing here serves framework 'tensorflow'; served are sklearn, python",
+            "UnsupportedFramework",
+            "nothing here serves framework 'tensorflow'; served are sklearn, xgboost, lightgbm, onnx, python",
         ),
-        ({}, version("1", framework="onnx"), (), "UnsupportedFramework", "'onnx'"),
+        ({}, version("1", framework="pytorch"), (), "UnsupportedFramework", "'pytorch'"),
         ({}, version("1", artifacts=[], image="a/b:1"), (), "ContainersUnsupported", "iris.1 is a container image"),
         (
             {}, version("1", artifacts=[], framework="python", entrypoint="os:system", code={"digest": DIGEST}), (),
@@ -320,7 +445,7 @@ def test_variables_of_the_environment_go_to_the_workload_and_secrets_as_referenc
 
 def test_a_replica_without_its_secret_tells_why() -> None:
     waiting = replica(0, "waiting").model_copy(update={"reason": "SecretNotFound", "message": "TOKEN needs key 'x'"})
-    child = workload("im.1", "waiting")
+    child = made(inference_model("im"), workload("im.1", "waiting"))
     child = replace(child, status={**child.status, "replicas": [waiting.wire()]})
     ready = status_of(decide(inference_model("im"), version("1"), (child,))).condition("Ready")
     assert ready is not None
@@ -390,3 +515,49 @@ def test_a_workload_says_which_model_it_serves() -> None:
     [child] = decide(inference_model("face", model_name="iris"), version("1")).children
     assert child.meta.labels == {MODEL_LABEL: "iris"}
     assert MODEL_LABEL not in str(child.spec)
+
+
+def test_what_is_not_to_be_had_here_is_said_and_the_rest_served() -> None:
+    resource = inference_model("im", servingPort=8501, resources={"cpu": "2"})
+    accepted = status_of(decide(resource, version("1"))).condition("Accepted")
+    assert accepted is not None
+    assert (accepted.status, accepted.reason) == ("True", "AcceptedWithWarnings")
+    assert "spec.servingPort: no port of its own" in accepted.message
+    assert "spec.resources.cpu: not enforced here" in accepted.message
+
+
+def test_a_machine_that_is_a_node_takes_what_asks_for_it() -> None:
+    box = node("box", layer="cloud", labels={"room": "7"})
+    controller = Serving(URL, Context(), here="box")
+
+    def reason(**spec: Any) -> str:
+        facts = ServingFacts(inference_model("im", **spec), version("1"), None, (), (box,))
+        ready = status_of(controller.decide(facts, NOW)).condition("Ready")
+        assert ready is not None
+        return ready.reason
+
+    assert reason(nodeName="box", nodeSelector={"kubernetes.io/hostname": "box"}) == "Starting"
+    assert reason(nodeSelector={"room": "7"}) == "Starting"
+    assert reason(nodeName="box", nodeSelector={"room": "8"}) == "PlacementConflict"
+    assert reason(nodeSelector={"room": "8"}) == "NodeNotFound"
+
+
+def test_an_archive_on_its_way_is_told_and_changes_nothing() -> None:
+    entry = {"version": "2", "downloadURL": "http://h/2.tgz", "sha256sum": "2" * 64}
+    resource = inference_model("im", "2", serving="1", manifest=[entry])
+    old = workload("im.1", "ready")
+    told: tuple[tuple[Literal["fetching", "failed"], str], ...]
+    told = (("fetching", "Fetching"), ("failed", "FetchFailed"))
+    for state, reason in told:
+        facts = ServingFacts(resource, None, None, (old,), fetched=Progress(state, "5 MiB so far"))
+        decision = Serving(URL, Context()).decide(facts, NOW)
+        assert decision.children == (old,)
+        seen = status_of(decision).condition("Ready")
+        assert seen is not None
+        assert (seen.reason, seen.message) == (reason, "5 MiB so far")
+    other = version("2", source={"url": "http://h/2.tgz", "sha256sum": "3" * 64})
+    conflict = status_of(decide(resource, other, (old,))).condition("Ready")
+    assert conflict is not None
+    assert conflict.reason == "VersionConflict"
+    same = version("2", source={"url": "http://h/2.tgz", "sha256sum": "2" * 64})
+    assert names(decide(resource, same, (old,))) == ["im.2", "im.1"]

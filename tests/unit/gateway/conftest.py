@@ -9,8 +9,19 @@ from typing import Any
 import pytest
 
 from mizzen.gateway.serve import Limits
+from mizzen.runtime.frameworks.model import LoadedModel
 from tests.unit.gateway.guarded import Clock, permit, ready, table
-from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, listening, publish, short_folder, table_of, until
+from tests.unit.gateway.harness import (
+    LIMITS,
+    Gateway,
+    Runtime,
+    listening,
+    publish,
+    short_folder,
+    table_of,
+    until,
+)
+from tests.unit.gateway.models import ModelRuntime
 
 
 @pytest.fixture
@@ -27,6 +38,22 @@ def start_runtime(folder: Path) -> Iterator[Callable[..., Runtime]]:
             runtime = Runtime(str(folder / f"{name}.sock"), hello)
             stack.callback(runtime.close)
             return runtime
+
+        yield start
+
+
+@pytest.fixture
+def serve_model(folder: Path, start_gateway: Callable[..., Gateway]) -> Iterator[Callable[[LoadedModel], Gateway]]:
+    """A gateway with the name `m`, ready, with this model behind it."""
+    with ExitStack() as stack:
+
+        def start(model: LoadedModel, **table: Any) -> Gateway:
+            runtime = ModelRuntime(str(folder / "model.sock"), model)
+            stack.callback(runtime.close)
+            publish(folder / "table.json", table_of(runtime.address, **table))
+            gateway = start_gateway()
+            gateway.wait_ready()
+            return gateway
 
         yield start
 

@@ -176,7 +176,7 @@ class Runtime:
     def _take(self, writer: asyncio.StreamWriter, frame: frames.Frame) -> None:
         items = msgpack.unpack(frame.body)
         self.batches.append(items)
-        if any(tensor[0] == self.poison for inputs, _ in items for tensor in inputs):
+        if any(tensor[0] == self.poison for inputs, *more in items if more for tensor in inputs):
             for other in self._writers:
                 other.transport.abort()
         elif self.held:
@@ -185,8 +185,10 @@ class Runtime:
             self._answer(writer, frame.id, items)
 
     def _answer(self, writer: asyncio.StreamWriter, id_: int, items: list[Any]) -> None:
-        entries = [_row_sums(inputs) for inputs, _ in items]
-        writer.write(frames.encode(frames.REPLY, id_, msgpack.pack([1, entries])))
+        writer.write(frames.encode(frames.REPLY, id_, msgpack.pack([1, self.answers(items)])))
+
+    def answers(self, items: list[Any]) -> list[tuple[int, bytes]]:
+        return [_row_sums(item[0]) if len(item) > 1 else _predictions(item[0]) for item in items]
 
 
 def _row_sums(inputs: list[Any]) -> tuple[int, bytes]:
@@ -200,6 +202,10 @@ def _row_sums(inputs: list[Any]) -> tuple[int, bytes]:
     return frames.OK, json.dumps([{"name": "sum", "shape": [shape[0]], "datatype": "FP64", "data": sums}]).encode()
 
 
+def _predictions(body: bytes) -> tuple[int, bytes]:
+    return frames.OK, json.dumps({"predictions": [sum(row) for row in json.loads(body)["instances"]]}).encode()
+
+
 @dataclass
 class Gateway:
     """`serve` in a thread."""
@@ -209,6 +215,7 @@ class Gateway:
     limits: Limits = LIMITS
     anonymous: bool = True
     loopback: bool = True
+    control: str = ""
     wall: Callable[[], float] = time.time
     _thread: LoopThread = field(init=False)
     _stopping: asyncio.Event = field(init=False)
@@ -226,7 +233,7 @@ class Gateway:
         self.done = asyncio.run_coroutine_threadsafe(
             serve(
                 socket=self.listener.dup(), table=self.table, guard=guard, limits=self.limits,
-                stopping=self._stopping, wall=self.wall,
+                stopping=self._stopping, wall=self.wall, control=self.control,
             ),
             self._thread.loop,
         )  # fmt: skip

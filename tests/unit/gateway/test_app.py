@@ -14,6 +14,7 @@ import mizzen
 from mizzen.graph.plan import Table
 from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, body_of, publish, request, table_of, until
 
+EXTENSIONS = ["binary_tensor_data", "model_configuration", "model_repository", "statistics"]
 HELLO: dict[str, Any] = {
     "framework": "sklearn",
     "inputs": [{"name": "x", "datatype": "FP64", "shape": [-1, 2]}],
@@ -24,7 +25,7 @@ HELLO: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("/v2", {"name": "mizzen", "version": mizzen.__version__, "extensions": []}),
+        ("/v2", {"name": "mizzen", "version": mizzen.__version__, "extensions": EXTENSIONS}),
         ("/v2/health/live", {"live": True}),
         ("/v2/health/ready", {"ready": True, "live": True}),
         ("/v2/models", {"models": [{"name": "m", "version": "1", "ready": True}]}),

@@ -58,6 +58,37 @@ def test_each_gets_what_their_bindings_give(guarded: Gateway, folder: Path) -> N
     assert "mizzen permit ann predict rose" in predict(guarded, "ann", "/rose").error
 
 
+def test_v1_is_guarded_by_the_same_bindings(guarded: Gateway) -> None:
+    body = b'{"instances": [[1, 2]]}'
+    for who, place, code in (
+        ("root", "rose", 200), ("ann", "iris", 200), ("ann", "iris/versions/1", 200), ("ann", "iris/labels/prod", 200),
+        ("ann", "rose", 403), ("ann", "iris/labels/nobody", 404), ("ann", "nobody", 403),
+        ("bob", "iris/labels/prod", 200), ("bob", "iris/versions/prod", 200), ("bob", "iris", 403),
+        ("bob", "iris/versions/1", 403), ("bob", "iris/labels/other", 403), ("", "iris", 401), ("zoe", "iris", 401),
+    ):  # fmt: skip
+        for spelled in (place, place.replace("i", "%69", 1)):
+            asked = f"/v1/models/{spelled}:predict"
+            answer = guarded.ask("POST", asked, body, **bearer(who))
+            assert answer.status == code, (who, spelled, answer)
+            assert code != 200 or answer.json == {"predictions": [3]}
+
+
+def test_statistics_and_the_index_show_what_one_may_see(guarded: Gateway) -> None:
+    for who, seen in (("root", {"iris", "rose"}), ("ann", {"iris"}), ("eve", {"rose"})):
+        stats = guarded.ask("GET", "/v2/models/stats", **bearer(who)).json["model_stats"]
+        index = guarded.ask("POST", "/v2/repository/index", **bearer(who)).json
+        names = guarded.ask("GET", "/v1/models", **bearer(who)).json["models"]
+        for found in ({one["name"] for one in stats}, {one["name"] for one in index}, set(names)):
+            assert found & {"iris", "rose"} == seen
+    for method, path in (
+        ("GET", "/v2/models/stats"), ("POST", "/v2/repository/index"), ("GET", "/v1/models"),
+        ("GET", "/v2/models/iris/config"), ("GET", "/v2/models/iris/stats"), ("GET", "/v1/models/iris"),
+        ("GET", "/v1/models/iris/metadata"),
+    ):  # fmt: skip
+        assert guarded.ask(method, path).status == 401
+        assert "iris" not in path or guarded.ask(method, path, **bearer("eve")).status == 403
+
+
 def test_a_refusal_tells_neither_what_is_there_nor_what_it_belongs_to(guarded: Gateway) -> None:
     for place in ("{}", "{}/versions/1", "{}/versions/prod", "{}/versions/7"):
         there, missing = (predict(guarded, "eve", "/" + place.format(name)) for name in ("iris-1", "nobody"))

@@ -26,7 +26,7 @@ def request_of(*inputs: tuple[str, list[int]], outputs: list[str] | None = None)
 def check(hello: Hello, request: v2.InferRequest) -> None:
     signature = signature_of(hello)
     assert signature is not None
-    signature.check(request)
+    signature.check(request.inputs, request.outputs)
 
 
 def test_a_lax_replica_takes_anything() -> None:
@@ -73,3 +73,14 @@ def test_reads_a_hello_as_it_is_sent() -> None:
     hello = decode_hello(msgpack.pack(sent))
     assert hello.inputs == [Tensor("x", "FP64", [-1, 4])]
     assert hello.strict
+
+
+def test_one_tensor_of_rows_may_stand_for_all_inputs() -> None:
+    columns = [Tensor("age", "FP64", [-1]), Tensor("city", "BYTES", [-1])]
+    hello = Hello(state="ready", inputs=columns, strict=True, table=Tensor("input", "BYTES", [-1, 2]))
+    check(hello, request_of(("input", [3, 2])))
+    check(hello, request_of(("age", [3]), ("city", [3])))
+    with pytest.raises(ValueError, match=r"inputs\[0\].shape: \[3, 1\] does not fit \[-1, 2\]"):
+        check(hello, request_of(("input", [3, 1])))
+    with pytest.raises(ValueError, match=r"inputs\[1\].name: 'input' is none of 'age', 'city'"):
+        check(hello, request_of(("age", [3]), ("input", [3, 2])))

@@ -143,7 +143,6 @@ def test_a_draining_replica_answers_what_it_owes_and_gets_no_more(
         frames.encode(frames.REPLY, 1, b"\xc1"),
         frames.encode(99, 0),
         frames.encode(frames.HELLO, 0, msgpack.pack([])),
-        frames.encode(frames.HELLO, 0, msgpack.pack({"state": "ready"})),
         frames.encode(frames.REPLY, 1, msgpack.pack([1, [[9, b"[]"]]])),
         frames.encode(frames.REPLY, 1, msgpack.pack([1, [[0, b"[]"]]]), flags=0),
     ],
@@ -157,6 +156,29 @@ def test_nonsense_from_a_replica_costs_it_the_connection(gateway: Gateway, runti
         until(lambda: runtime.items == 2, "it connects and asks again")
         runtime.release()
         assert client.answer().sums == [1.0]
+
+
+def test_a_second_hello_replaces_what_the_first_said(gateway: Gateway, runtime: Runtime) -> None:
+    assert gateway.infer([1.0, 2.0]).sums == [3.0]
+    narrow = {"name": "x", "datatype": "FP64", "shape": [-1, 1]}
+    hello = {"state": "ready", "framework": "other", "inputs": [narrow], "outputs": [], "strict": True}
+    with gateway.client() as client:
+        runtime.held = True
+        client.send(infer_request([1.0, 2.0]))
+        until(lambda: runtime.items == 2)
+        runtime.say(frames.encode(frames.HELLO, 0, msgpack.pack(hello)))
+        until(lambda: gateway.infer([1.0, 2.0]).status == 400, "the new signature holds")
+        runtime.release()
+        assert client.answer().sums == [3.0], "what was asked before is answered"
+    assert gateway.infer([1.0]).sums == [1.0]
+    assert gateway.ask("GET", "/v2/models/m").json["platform"] == "other"
+    assert runtime.connections == 1
+
+
+def test_a_large_request_reaches_the_replica_whole(gateway: Gateway, runtime: Runtime) -> None:
+    row = [float(number) for number in range(30_000)]
+    assert gateway.infer(row).sums == [sum(row)]
+    assert gateway.infer(row, Connection="close").sums == [sum(row)]
 
 
 def test_an_answer_of_the_wrong_length_is_nonsense_too(gateway: Gateway, runtime: Runtime) -> None:

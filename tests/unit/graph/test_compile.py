@@ -53,6 +53,14 @@ def test_settings_of_a_server() -> None:
     resource = inference_model("a", serving="1", timeoutMs=5, idempotent=False, batching={"batchSize": 3})
     [server] = compiled(resource, workload("a.1", "ready")).servers
     assert (server.timeout_ms, server.idempotent, server.batch_size) == (5, False, 3)
+    assert (server.batch_auto, server.batch_wait) == (False, 0.0)
+
+
+def test_batches_that_find_their_size_and_wait_to_fill() -> None:
+    batching = {"batchSize": "auto", "timeoutSeconds": 0.25}
+    resource = inference_model("a", serving="1", timeoutMs=500, batching=batching)
+    [server] = compiled(resource, workload("a.1", "ready")).servers
+    assert (server.batch_auto, server.batch_wait, server.batch_size) == (True, 0.25, 4096)
 
 
 def test_a_replica_that_comes_back_keeps_its_address() -> None:

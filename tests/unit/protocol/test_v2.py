@@ -103,13 +103,13 @@ def test_no_json_raises_anything_else(value: Any) -> None:
 )
 def test_timeout(parameters: dict[str, Any] | None, seconds: float | None) -> None:
     body = encoded(TENSOR) if parameters is None else encoded(TENSOR, parameters=parameters)
-    assert v2.timeout_seconds(v2.decode(body)) == seconds
+    assert v2.timeout_seconds(v2.decode(body).parameters) == seconds
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "5", True, None])
 def test_bad_timeout(value: object) -> None:
     with pytest.raises(ValueError, match="positive integer"):
-        v2.timeout_seconds(v2.decode(encoded(TENSOR, parameters={"timeout": value})))
+        v2.timeout_seconds(v2.decode(encoded(TENSOR, parameters={"timeout": value})).parameters)
 
 
 @given(st.text(), st.text(), st.text())

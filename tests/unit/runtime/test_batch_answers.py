@@ -29,6 +29,8 @@ class Echo:
     outputs: tuple[TensorSpec, ...] = ()
     batch: bool = True
     in_place: bool = False
+    table: TensorSpec | None = None
+    refuses: frozenset[str] = frozenset()
     framework: str = "echo"
     calls: list[int] = field(default_factory=list)
     raises: BaseException = field(default_factory=lambda: RuntimeError("poisoned"))

@@ -16,13 +16,16 @@ import pytest
 
 from mizzen.protocol import frames, msgpack
 from mizzen.runtime import batches, server
+from mizzen.runtime.frameworks import python
+from mizzen.runtime.frameworks.model import LoadedModel
+from mizzen.runtime.reloading import Reloader
 from mizzen.runtime.sockets import Listener, Terminated
 
 LIMIT = 4 << 20
 BIG = 1 << 20
 
 
-def big_answers(requests: list[Any]) -> tuple[list[batches.Result], int]:
+def big_answers(model: LoadedModel, requests: list[Any]) -> tuple[list[batches.Result], int]:
     return [(frames.OK, b"x" * BIG) for _ in requests], 0
 
 
@@ -30,10 +33,16 @@ def big_answers(requests: list[Any]) -> tuple[list[batches.Result], int]:
 def path(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Where a frame server with a low limit listens, in a thread of this process."""
     monkeypatch.setattr(server, "MAX_OWED", LIMIT)
-    with tempfile.TemporaryDirectory(prefix="mz") as folder, Terminated() as terminated:
+    model = python.PythonModel(None, dict, (), (), batch=False)
+    with (
+        tempfile.TemporaryDirectory(prefix="mz") as folder,
+        Terminated() as terminated,
+        Reloader(lambda old, _: old, str) as reloader,
+    ):
         path = str(Path(folder) / "s.sock")
         listener = Listener(path)
-        thread = threading.Thread(target=server.FrameServer(big_answers, b"", listener, terminated).run)
+        served = server.FrameServer(big_answers, model, listener, terminated, reloader)
+        thread = threading.Thread(target=served.run)
         thread.start()
         yield path
         os.kill(os.getpid(), signal.SIGTERM)
@@ -64,8 +73,9 @@ def test_what_is_owed_is_kept_until_it_is_read(path: str) -> None:
         ask(slow, 3)
         reader = frames.Reader()
         got: list[frames.Frame] = []
-        while len(got) < 3:
+        while len(got) < 4:
             got += reader.feed(slow.recv(1 << 20))
+        assert got.pop(0).type == frames.HELLO
         assert [(frame.id, len(msgpack.unpack(frame.body)[1][0][1])) for frame in got] == [(0, BIG), (1, BIG), (2, BIG)]
 
 

@@ -27,7 +27,8 @@ from mizzen.runtime.frameworks import registry
 
 folder = Path(sys.argv[1])
 model = registry.load("python", "user_model:predict", folder, trusted=True, batch=False)
-server.serve(model, str(folder / "r.sock"), watchdog.Watchdog(str(folder / "last-words"), limit=0.3, look_every=0.02))
+dog = watchdog.Watchdog(str(folder / "last-words"), limit=0.3, look_every=0.02)
+server.serve(model, str(folder / "r.sock"), dog, lambda old, _: old)
 """
 
 

@@ -148,3 +148,14 @@ def test_v2_bodies_are_told_from_inputs_named_inputs() -> None:
     assert payload.is_v2({"inputs": [tensor]})
     assert not payload.is_v2({"inputs": [1, 2]})
     assert not payload.is_v2([[1, 2]])
+
+
+def test_rows_may_be_objects_of_columns() -> None:
+    columns = (payload.Tensor("city", "BYTES", (-1,)), payload.Tensor("age", "FP64", (-1,)))
+    sent = payload.encode([{"age": 3, "city": "Oslo"}, {"city": "Rome", "age": 4.5}], columns)
+    assert {tensor["name"]: (tensor["datatype"], tensor["data"]) for tensor in sent} == {
+        "age": ("FP64", [3.0, 4.5]),
+        "city": ("BYTES", ["Oslo", "Rome"]),
+    }
+    with pytest.raises(BadRequest, match="all rows must have the same columns; one has city"):
+        payload.encode([{"age": 3, "city": "Oslo"}, {"city": "Rome"}], columns)

@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 
 from mizzen.blobs.files import FileBlobs
 from mizzen.kinds.meta import Condition, Meta, Ref, Resource, format_time
+from mizzen.kinds.parts.signatures import Signature
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.server import namespaces
 from mizzen.server.app import create_app
@@ -87,13 +88,19 @@ class Harness:
         path.write_text(content)
         return str(path)
 
-    def make_ready(self, server: str, version: str, namespace: str = "default") -> None:
+    def make_ready(
+        self, server: str, version: str, namespace: str = "default", signature: Signature | None = None
+    ) -> None:
         """What controllers would report once the server answers."""
         condition = Condition(
             type="Ready", status="True", reason="Serving", last_transition_time=format_time(datetime.now(UTC))
         )
         status = InferenceModelStatus(
-            conditions=(condition,), serving_version=version, url=f"{INFERENCE}/v2/models/{server}", ready_replicas=1
+            conditions=(condition,),
+            serving_version=version,
+            url=f"{INFERENCE}/v2/models/{server}",
+            signature=signature,
+            ready_replicas=1,
         )
 
         async def write() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.parts.signatures import Signature
 from tests.unit.server.harness import Harness, deploy
 from tests.unit.server.test_admission import causes
 
@@ -103,3 +106,32 @@ def test_a_second_name_has_no_current_version_of_its_own(plane: Harness, admin: 
         assert (answer.status_code, answer.json()["details"]["hint"]) == (409, "ask for it at model 'iris'")
     refused = admin.post("/model/lily/version", json={"path": plane.file("m.pkl")})
     assert (refused.status_code, "second name" in refused.json()["message"]) == (409, True)
+
+
+def test_a_version_that_callers_could_not_call_becomes_current_only_by_force(
+    plane: Harness, admin: httpx2.Client
+) -> None:
+    for content, width in (("one", 4), ("two", 5)):
+        server = deploy(plane, admin, content=content)
+        tensor = {"name": "input", "datatype": "FP64", "shape": [-1, width]}
+        plane.make_ready(server, server.rpartition("-")[2], signature=Signature.model_validate({"inputs": [tensor]}))
+    assert admin.post("/model/iris/current", json={"version": 1}).status_code == 200
+    assert admin.put("/model/iris/alias/prod", json={"version": 1}).status_code == 200
+    plane.run(_answered_by(plane, "prod", "1"))
+    for refused in (
+        admin.post("/model/iris/current", json={"version": 2}),
+        admin.post("/model/iris/rollback", json={"version": 2}),
+        admin.put("/model/iris/alias/prod", json={"version": 2}),
+    ):
+        assert refused.status_code == 409
+        assert "input 'input' is FP64 [-1, 5], not FP64 [-1, 4]" in refused.json()["message"]
+    assert admin.get("/model/iris/current").json()["version"] == "1"
+    assert admin.post("/model/iris/current", json={"version": 2, "force": "yes"}).status_code == 422
+    assert admin.post("/model/iris/current", json={"version": 2, "force": True}).status_code == 200
+    assert admin.put("/model/iris/alias/prod", json={"version": 2, "force": True}).status_code == 200
+
+
+async def _answered_by(plane: Harness, alias: str, version: str) -> None:
+    """As the controller of models would say it."""
+    model = await plane.store.get(Ref("Model", "iris"))
+    await plane.store.update_status(replace(model, status={**model.status, "aliases": {alias: version}}), "system")

@@ -7,8 +7,10 @@ last, and when the new supervisor answers, every workload is hinted at.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TypeAlias
@@ -16,7 +18,18 @@ from typing import TypeAlias
 from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Capability, Observation
 from mizzen.engines.local import logs
-from mizzen.engines.local.replicas import Obstacle, Place, artifacts_digest, due, held_up, process_of, status_of, unseen
+from mizzen.engines.local.replicas import (
+    Obstacle,
+    Place,
+    artifacts_digest,
+    due,
+    held_up,
+    process_of,
+    retry_after,
+    status_of,
+    threads_of,
+    unseen,
+)
 from mizzen.engines.local.sight import Sight
 from mizzen.errors import Invalid, MizzenError, NotFound, Unavailable
 from mizzen.kinds.meta import Ref, Resource
@@ -36,18 +49,33 @@ async def _no_secrets(namespace: str, name: str, key: str) -> str:
 class LocalEngine:
     """An Engine. It begins to look with the first call, on the loop of that call."""
 
-    def __init__(self, home: Home, blobs: FileBlobs, *, python: str, reveal: Reveal = _no_secrets) -> None:
+    def __init__(
+        self,
+        home: Home,
+        blobs: FileBlobs,
+        *,
+        python: str,
+        reveal: Reveal = _no_secrets,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         """`python` is the interpreter that the command word `python` stands for. `reveal` is asked whenever a process
-        may have to be started; what it says goes to the supervisor and to that process, and nowhere else."""
+        may have to be started; what it says goes to the supervisor and to that process, and nowhere else. `now` is the
+        supervisor's clock: seconds since 1970."""
         self._home = home
         self._blobs = blobs
         self._python = python
         self._reveal = reveal
+        self._now = now
+        self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._sight = Sight(home, self._hint)
         self._looking: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
         self._refs: dict[str, Ref] = {}
+        self._attempts: dict[str, int] = {}
+        """How often a replica that had given up was begun anew."""
+        self._shares: dict[str, tuple[str, int]] = {}
+        """Of each workload: whose it is, and how many replicas it wants."""
         self._laid_out: dict[str, str] = {}
         self._turns: dict[str, asyncio.Lock] = {}
         self._hints: set[asyncio.Queue[Ref | None]] = set()
@@ -58,6 +86,8 @@ class LocalEngine:
 
     async def apply(self, workload: Resource) -> Observation:
         place, spec = self._begin(workload), WorkloadSpec.of(workload)
+        owner = next((owner.uid for owner in workload.meta.owners), workload.meta.uid)
+        self._shares[workload.meta.uid] = (owner, spec.replicas)
         told = {replica.index: replica for replica in WorkloadStatus.of(workload).replicas}
         async with self._turn(place):
             secrets, obstacle = await self._prepare(place, spec, workload.meta.namespace)
@@ -75,7 +105,7 @@ class LocalEngine:
                 seen[index] = held_up(place, index, obstacle, seen=seen.get(index))
             elif index not in seen:
                 seen[index] = unseen(place, index, told=told.get(index))
-        return Observation(tuple(seen[index] for index in sorted(seen)))
+        return Observation(tuple(seen[index] for index in sorted(seen)), self._sight.signature(place.uid))
 
     async def delete(self, workload: Resource) -> bool:
         place = self._begin(workload)
@@ -89,7 +119,8 @@ class LocalEngine:
                 return False
             await asyncio.to_thread(_clear, place)
         self._sight.unfollow(place.uid)
-        for known in (self._refs, self._laid_out, self._turns):
+        self._attempts = {key: value for key, value in self._attempts.items() if not key.startswith(place.prefix)}
+        for known in (self._refs, self._shares, self._laid_out, self._turns):
             known.pop(place.uid, None)
         return True
 
@@ -177,7 +208,10 @@ class LocalEngine:
     ) -> None:
         """Runs what the spec wants, as far as it is due, and nothing else of this workload. None: start nothing now."""
         indices = range(spec.replicas)
-        wanted = [process_of(spec, place, index, python=self._python, secrets=secrets) for index in indices]
+        threads = threads_of(spec, self._cores, self._replicas())
+        wanted = [
+            process_of(spec, place, index, python=self._python, threads=threads, secrets=secrets) for index in indices
+        ]
         keys = {process.key for process in wanted}
 
         def ready(view: ProcessView) -> bool:
@@ -185,11 +219,32 @@ class LocalEngine:
 
         async with self._supervisor() as client:
             before = await client.list(place.prefix)
+            if spec.restart == "Always":
+                before = await self._given_another_chance(client, before)
             self._sight.see_only(place.uid, before)
             for process in due(wanted, {view.key: view for view in before}, ready) if secrets is not None else ():
                 self._sight.see(await client.apply(process))
             for surplus in (view for view in before if view.key not in keys):
                 self._sight.see(await client.remove(surplus.key) or replace(surplus, state=State.GONE, pid=None))
+
+    async def _given_another_chance(self, client: Client, views: Sequence[ProcessView]) -> list[ProcessView]:
+        """Without those that gave up a while ago, which are begun anew: what they lacked may be there by now."""
+        left = []
+        for view in views:
+            attempt = self._attempts.get(view.key, 0)
+            if view.state is State.FAILED and self._now() - (view.exit_time or 0.0) >= retry_after(attempt):
+                self._attempts[view.key] = attempt + 1
+                await client.remove(view.key)
+            else:
+                left.append(view)
+        return left
+
+    def _replicas(self) -> int:
+        """That share this machine. Of those that take each other's place during a switch, one alone counts."""
+        most: dict[str, int] = {}
+        for owner, replicas in self._shares.values():
+            most[owner] = max(replicas, most.get(owner, 0))
+        return sum(most.values())
 
     def _status(
         self, place: Place, view: ProcessView, told: Mapping[int, ReplicaStatus], wanted: Container[int]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+from mizzen.kinds.parts.signatures import Signature
+from mizzen.protocol import msgpack
 from mizzen.protocol.frames import DRAIN, HELLO, FrameError, Reader
 
 RETRY = 0.1
@@ -22,6 +25,8 @@ class Probe:
     def __init__(self, path: Path, changed: Callable[[], None]) -> None:
         """Needs a running loop. `changed` is called after each change of `readiness`."""
         self.readiness: Readiness = "unknown"
+        self.signature: Signature | None = None
+        """As its last hello said."""
         self._path = path
         self._changed = changed
         self._task = asyncio.create_task(self._run())
@@ -52,12 +57,21 @@ class Probe:
         while data := await reader.read(_CHUNK):
             for frame in frames.feed(data):
                 if frame.type == HELLO:
-                    self._become("ready")
+                    self._heard(frame.body)
                 elif frame.type == DRAIN:
                     self._become("draining")
                     return True
         self._become("starting")
         return False
+
+    def _heard(self, body: bytes | memoryview) -> None:
+        before = self.readiness, self.signature
+        with suppress(ValueError):  # that it said hello is what counts
+            hello = msgpack.unpack(body)
+            self.signature = Signature.model_validate({name: hello.get(name, ()) for name in ("inputs", "outputs")})
+        self.readiness = "ready"
+        if (self.readiness, self.signature) != before:
+            self._changed()
 
     def _become(self, readiness: Readiness) -> None:
         if readiness != self.readiness:

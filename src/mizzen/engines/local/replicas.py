@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mizzen.engines.local.probe import Readiness
-from mizzen.kinds.workload import ReplicaState, ReplicaStatus, WorkloadSpec
+from mizzen.kinds.text.quantities import amount
+from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, ReplicaState, ReplicaStatus, WorkloadSpec
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 
 RANK = 2
 """Runtimes are stopped last: gateways owe their callers what runtimes still compute."""
 
-_DEFAULTS = {
-    "PYTHONUNBUFFERED": "1",
-    # Replicas are the unit of parallelism: each with a thread per core would fight for the same cores.
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}
+_DEFAULTS = {"PYTHONUNBUFFERED": "1"}
+_THREADS = ("MIZZEN_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +95,42 @@ def secrets_digest(spec: WorkloadSpec) -> str:
     return hashlib.sha256(listing.encode()).hexdigest()[:16]
 
 
+def threads_of(spec: WorkloadSpec, cores: int, replicas: int) -> int:
+    """How many threads a replica's libraries use when `replicas` of all workloads share so many cores.
+
+    Without a limit each of them would take a thread for every core, and all together fight for the same ones.
+    """
+    given = spec.resources
+    if given is not None and given.threads is not None:
+        return given.threads
+    if given is not None and given.cpu is not None:
+        return math.ceil(amount(given.cpu))
+    return max(1, cores // max(1, replicas))
+
+
+def retry_after(attempt: int) -> float:
+    """Seconds after which a replica that gave up is begun anew: 1 minute, then ever more rarely, up to an hour."""
+    return float(min(60 * 2 ** min(attempt, 6), 3600))
+
+
+def memory_of(spec: WorkloadSpec) -> int | None:
+    """Bytes that a replica may have; None: as many as there are."""
+    given = spec.resources
+    return int(amount(given.memory)) if given is not None and given.memory is not None else None
+
+
 def process_of(
-    spec: WorkloadSpec, place: Place, index: int, *, python: str, secrets: Mapping[str, str] | None = None
+    spec: WorkloadSpec,
+    place: Place,
+    index: int,
+    *,
+    python: str,
+    threads: int = 1,
+    secrets: Mapping[str, str] | None = None,
 ) -> ProcessSpec:
     """`secrets` are the values of `spec.secret_env`, by the names of the variables."""
     program, *arguments = spec.command
+    memory = memory_of(spec)
     argv = (python, "-P", *arguments) if program == "python" else spec.command
     return ProcessSpec(
         key=place.key(index),
@@ -117,7 +145,11 @@ def process_of(
             **({"MIZZEN_SECRETS_DIGEST": secrets_digest(spec)} if spec.secret_env else {}),
             "MIZZEN_TERMINATION_LOG": str(place.termination_log(index)),
             "MIZZEN_DATA_DIR": str(place.home.data_dir),
+            **({"MIZZEN_MEMORY": str(memory)} if memory is not None else {}),
         },
+        # How many others there are must not make it another process: what it may use is said at its next start.
+        varying=dict.fromkeys(_THREADS, str(threads)),
+        memory=memory,
         secret_names=tuple(sorted(spec.secret_env)),
         secrets=secrets or {},
         cwd=str(place.work),
@@ -141,6 +173,7 @@ def status_of(
         pid=view.pid,
         restarts=view.restarts,
         exit_code=view.exit_code,
+        reason="OutOfMemory" if state != "ready" and view.exit_code == EXIT_OUT_OF_MEMORY else "",
         message="" if state == "ready" else _message(view, wanted=wanted),
     )
 

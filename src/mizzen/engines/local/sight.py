@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from mizzen.engines.local.probe import Probe, Readiness
 from mizzen.engines.local.replicas import Place, split_key
+from mizzen.kinds.parts.signatures import Signature
 from mizzen.supervisor.client import Client, SupervisorGone
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import ProcessView, State
@@ -49,6 +50,11 @@ class Sight:
     def readiness(self, key: str) -> Readiness:
         _, probe = self._probes.get(key, (0, None))
         return probe.readiness if probe is not None else "unknown"
+
+    def signature(self, uid: str) -> Signature | None:
+        """What the replicas of a workload take and give, as far as one has said so."""
+        probes = (self._probes.get(view.key) for view in self.replicas(uid).values())
+        return next((probe.signature for _, probe in filter(None, probes) if probe.signature is not None), None)
 
     def see(self, view: ProcessView) -> None:
         found = split_key(view.key)

@@ -1,4 +1,4 @@
-"""Which frameworks Mizzen knows by name. An unknown one is odd, not wrong: a plug-in may bring it."""
+"""Names of frameworks in specs. Which there are, and what serves them, is in `mizzen/frameworks.py`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from mizzen import frameworks
 from mizzen.kinds.findings import Warn, suggestion
 
-FRAMEWORKS: tuple[str, ...] = (
-    "sklearn", "xgboost", "lightgbm", "onnx", "tensorflow", "pytorch", "mlflow", "python",
-)  # fmt: skip
-SERVED_FRAMEWORKS: tuple[str, ...] = ("sklearn", "python")
+FRAMEWORKS: tuple[str, ...] = frameworks.NAMES
+SERVED_FRAMEWORKS: tuple[str, ...] = frameworks.SERVED
 """Those the runtime that comes with Mizzen can serve."""
 
 

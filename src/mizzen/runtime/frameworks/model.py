@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Protocol, Self, runtime_checkable
 
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.signature import TensorSpec
@@ -13,6 +14,25 @@ from mizzen.runtime.signature import TensorSpec
 
 class LoadError(Exception):
     """The model cannot be loaded, however often it is tried; the message is for the person who brought it."""
+
+
+class BadInput(Exception):
+    """Raised by a call for values that the model cannot take: the caller's fault, worded for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be loaded, and how."""
+
+    framework: str
+    entrypoint: str
+    trusted: bool = False
+    """Its files may run code when they are loaded."""
+    batch: bool = False
+    """Requests may share a call of a Python model."""
+    inputs: tuple[TensorSpec, ...] = ()
+    """As whoever serves it declares them; empty: as the model does."""
+    outputs: tuple[TensorSpec, ...] = ()
 
 
 class LoadedModel(Protocol):
@@ -28,6 +48,11 @@ class LoadedModel(Protocol):
     def outputs(self) -> tuple[TensorSpec, ...]: ...
 
     @property
+    def table(self) -> TensorSpec | None:
+        """One tensor of whole rows that may be sent in place of all inputs, a column for each in their order."""
+        ...
+
+    @property
     def strict(self) -> bool:
         """Requests must fit `inputs`, and `outputs` where there are any."""
         ...
@@ -37,12 +62,26 @@ class LoadedModel(Protocol):
         """Row i of every output depends on row i of the inputs only, so requests may share a call."""
         ...
 
+    @property
+    def refuses(self) -> frozenset[str]:
+        """Which of "NaN" and "Infinity" no input may hold: a call would raise."""
+        ...
+
     def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
-        """The outputs named, or the default ones when none is. It may raise anything."""
+        """The outputs named, or the default ones when none is. It may raise anything; BadInput blames the caller."""
         ...
 
     def close(self) -> None:
         """Called once, when the process ends in good order."""
+        ...
+
+
+@runtime_checkable
+class Reloads(Protocol):
+    """A LoadedModel that reads new parameters itself. All others are loaded anew, beside the one that answers."""
+
+    def reload(self, folder: Path) -> Self:
+        """The model with the parameters in this folder. This one goes on answering, with the old ones, meanwhile."""
         ...
 
 

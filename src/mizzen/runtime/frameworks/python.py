@@ -3,15 +3,18 @@
 The entrypoint is `module:object` within the version's folder, or a cloudpickle file. A class is instantiated; then
 `load(path)` is called once with the folder, and `close()` at the end, where they exist. `inputs` maps names to arrays;
 the answer is an array, which becomes the output `predict`, or a dict of names to arrays. Attributes `inputs` and
-`outputs`, lists of {"name", "datatype", "shape"}, declare a signature; without `inputs` any request is taken.
+`outputs`, lists of {"name", "datatype", "shape"}, declare a signature; without `inputs` any request is taken, and with
+them one made-up row is asked before the model is ready. An object with `reload(path)` takes new parameters without a
+restart.
 """
 
 from __future__ import annotations
 
+import copy
 import importlib
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -21,48 +24,50 @@ from typing import Any
 import numpy as np
 
 from mizzen.protocol.tensors import Array
-from mizzen.runtime.frameworks.model import LoadError, demand_trust, pickled, unpickling
+from mizzen.runtime.frameworks.model import LoadError, Wanted, demand_trust, pickled, unpickling
 from mizzen.runtime.signature import TensorSpec
 
 DEFAULT_OUTPUT = "predict"
 PICKLES = (".pkl", ".pickle", ".cloudpickle")
 
 
-def load(entrypoint: str, folder: Path, *, trusted: bool, batch: bool) -> PythonModel:
+def load(wanted: Wanted, folder: Path) -> PythonModel:
     """The model of an entrypoint. LoadError, or whatever the user's code raises."""
-    demand_trust(f"'{entrypoint}' is code", trusted=trusted)
+    entrypoint = wanted.entrypoint
+    demand_trust(f"'{entrypoint}' is code", trusted=wanted.trusted)
     # First, so that the version's own modules win over installed ones; a pickle may name such modules, too.
     sys.path.insert(0, str(folder))
     if entrypoint.endswith(PICKLES):
-        found = _unpickled(pickled(folder, entrypoint, trusted=trusted))
+        found = _unpickled(pickled(folder, entrypoint, trusted=wanted.trusted))
     else:
         found = _imported(entrypoint, folder)
     target = found() if isinstance(found, type) else found
     if callable(getattr(target, "load", None)):
         target.load(str(folder))
-    predict = getattr(target, "predict", None) or target
+    predict = _predict(target)
     if not callable(predict):
         raise LoadError(f"'{entrypoint}' is a {type(target).__name__}, neither callable nor with a predict method")
     inputs = _declared(target, "inputs", entrypoint)
-    if batch:
+    if wanted.batch:
         for spec in inputs:
             if spec.shape[:1] != (-1,):
                 raise LoadError(
                     f"batching merges rows: input '{spec.name}' must have shape [-1, ...], not {[*spec.shape]}"
                 )
-    close = getattr(target, "close", None)
-    return PythonModel(
-        predict, inputs, _declared(target, "outputs", entrypoint), batch, close if callable(close) else None
-    )
+    outputs = _declared(target, "outputs", entrypoint)
+    kind = ReloadingModel if callable(getattr(target, "reload", None)) else PythonModel
+    return kind(target, predict, inputs, outputs, wanted.batch)
 
 
 @dataclass(frozen=True, slots=True)
 class PythonModel:
+    target: Any
     predict: Callable[[dict[str, Array]], Any]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     batch: bool
-    closer: Callable[[], Any] | None
+    table: TensorSpec | None = None
+    refuses: frozenset[str] = frozenset()
     framework: str = "python"
 
     @property
@@ -77,8 +82,29 @@ class PythonModel:
         return {str(name): _array(str(name), value) for name, value in given.items()}
 
     def close(self) -> None:
-        if self.closer is not None:
-            self.closer()
+        close = getattr(self.target, "close", None)
+        if callable(close):
+            close()
+
+
+class ReloadingModel(PythonModel):
+    """One whose object has `reload(path)`."""
+
+    __slots__ = ()
+
+    def reload(self, folder: Path) -> ReloadingModel:
+        """`reload` is called on a copy of the object, which takes its place: so no request sees both parameters.
+
+        The copy shares what the object holds. A `reload` that changes such a thing in place, where it could assign a
+        new one, is seen by requests before it is done.
+        """
+        target = copy.copy(self.target)
+        target.reload(str(folder))
+        return replace(self, target=target, predict=_predict(target))
+
+
+def _predict(target: Any) -> Any:
+    return getattr(target, "predict", None) or target
 
 
 def _unpickled(file: Path) -> Any:

@@ -1,46 +1,76 @@
-"""Which module loads which framework."""
+"""From the name of a framework to a model that is ready to answer."""
 
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from mizzen.runtime.frameworks.model import LoadedModel, LoadError
+from mizzen import frameworks
+from mizzen.runtime import declared
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Reloads, Wanted
+from mizzen.runtime.frameworks.warmup import warm_up
+from mizzen.runtime.signature import TensorSpec
 
 
 class Loader(Protocol):
-    def __call__(self, entrypoint: str, folder: Path, *, trusted: bool, batch: bool) -> LoadedModel: ...
+    def __call__(self, wanted: Wanted, folder: Path) -> LoadedModel: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Framework:
-    module: str
-    packages: tuple[str, ...] = ()
-    """What the module imports that is not part of a plain installation."""
-    extra: str = ""
-
-
-_FRAMEWORKS = {
-    "python": _Framework("mizzen.runtime.frameworks.python"),
-    "sklearn": _Framework(
-        "mizzen.runtime.frameworks.sklearn", ("sklearn", "joblib", "threadpoolctl", "scipy"), "sklearn"
-    ),
-}
-
-
-def load(framework: str, entrypoint: str, folder: Path, *, trusted: bool, batch: bool) -> LoadedModel:
+def load(
+    framework: str,
+    entrypoint: str,
+    folder: Path,
+    *,
+    trusted: bool,
+    batch: bool,
+    inputs: tuple[TensorSpec, ...] = (),
+    outputs: tuple[TensorSpec, ...] = (),
+) -> LoadedModel:
     """The model, ready to answer. LoadError where we know the reason; user code may raise anything else."""
-    found = _FRAMEWORKS.get(framework)
-    if found is None:
-        raise LoadError(f"no framework '{framework}'; there are {', '.join(sorted(_FRAMEWORKS))}")
+    return load_wanted(Wanted(framework, entrypoint, trusted, batch, inputs, outputs), folder)
+
+
+def load_wanted(wanted: Wanted, folder: Path) -> LoadedModel:
+    model = declared.applied(_loader(wanted.framework)(wanted, folder), wanted.inputs, wanted.outputs)
+    if wanted.framework == "python":  # the others have been called, to learn what they give
+        warm_up(model)
+    return model
+
+
+def reloaded(model: LoadedModel, wanted: Wanted, folder: Path) -> LoadedModel:
+    """A model with the parameters of this folder, in place of one that goes on answering. As `load`.
+
+    Callers know the old one's signature: LoadError when the new one's is another.
+    """
+    inner = model.model if isinstance(model, declared.DeclaredModel) else model
+    if isinstance(inner, Reloads):
+        new = declared.applied(inner.reload(folder), wanted.inputs, wanted.outputs)
+    elif wanted.framework == "python":
+        raise LoadError("this model has no reload(path): only a restart brings it new parameters")
+    else:
+        new = load_wanted(wanted, folder)
+    if _signature(new) != _signature(model):
+        raise LoadError("the new parameters take or give something else than the old ones: only a restart takes them")
+    return new
+
+
+def _signature(model: LoadedModel) -> tuple[object, ...]:
+    return model.inputs, model.outputs, model.table, model.strict, model.batch
+
+
+def _loader(name: str) -> Loader:
+    found = frameworks.TABLE.get(name)
+    if found is None or found.loader is None:
+        raise LoadError(f"no framework '{name}' is served; there are {', '.join(frameworks.SERVED)}")
     try:
-        loader: Loader = importlib.import_module(found.module).load
+        loader: Loader = importlib.import_module(found.loader).load
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in found.packages:
             raise
-        raise LoadError(
-            f"framework '{framework}' needs {error.name}, which is not installed: pip install 'mizzen[{found.extra}]'"
-        ) from error
-    return loader(entrypoint, folder, trusted=trusted, batch=batch)
+        raise LoadError(f"framework '{name}' needs {error.name}, which is not installed: {found.install}") from error
+    except Exception as error:
+        # A library that is there and cannot be loaded: a system library it needs, or a build for another numpy.
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise LoadError(f"framework '{name}' is installed and cannot be imported: {said}") from error
+    return loader

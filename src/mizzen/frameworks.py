@@ -1,0 +1,62 @@
+"""The one table of frameworks: by which files each is known, what serves it, and what has to be installed for that.
+
+Standard library only: the plane reads it, and so does a runtime in the user's environment. A framework that is not here
+is odd, not wrong: a plug-in may bring it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    name: str
+    suffixes: tuple[str, ...] = ()
+    """Of its files. Several frameworks may share one: then the content decides."""
+    files: tuple[str, ...] = ()
+    """Names that say by themselves what a folder is."""
+    loader: str | None = None
+    """The module of the runtime that serves it; None: nothing does yet."""
+    packages: tuple[str, ...] = ()
+    """What the loader imports that is not part of a plain installation."""
+    extra: str | None = None
+    """The extra of this package that brings them."""
+    monitor: str = "scalars"
+    """What shows its training: `tensorboard`, or our own viewer."""
+
+    @property
+    def install(self) -> str:
+        return f"pip install 'mizzen[{self.extra}]'"
+
+
+PICKLES: Final = (".joblib", ".pkl", ".pickle")
+_LOADERS: Final = "mizzen.runtime.frameworks"
+
+TABLE: Final[dict[str, Framework]] = {
+    framework.name: framework
+    for framework in (
+        Framework(
+            "sklearn", (*PICKLES, ".skops"), (), f"{_LOADERS}.sklearn",
+            ("sklearn", "joblib", "threadpoolctl", "scipy"), "sklearn",
+        ),
+        Framework(
+            "xgboost", (".ubj", ".json", ".model", ".xgb", *PICKLES), (), f"{_LOADERS}.xgboost",
+            ("xgboost", "scipy", "sklearn"), "xgboost",
+        ),
+        Framework(
+            "lightgbm", (".txt", ".lgb", *PICKLES), (), f"{_LOADERS}.lightgbm",
+            ("lightgbm", "scipy", "sklearn"), "lightgbm",
+        ),
+        Framework("onnx", (".onnx",), (), f"{_LOADERS}.onnx", ("onnxruntime",), "onnx"),
+        Framework("tensorflow", (".keras",), ("saved_model.pb",), monitor="tensorboard"),
+        Framework("pytorch", (".pt", ".pth"), monitor="tensorboard"),
+        Framework("mlflow", (), ("MLmodel",)),
+        Framework("python", (".py", ".cloudpickle"), (), f"{_LOADERS}.python"),
+    )
+}  # fmt: skip
+
+NAMES: Final = tuple(TABLE)
+SERVED: Final = tuple(name for name, framework in TABLE.items() if framework.loader)
+"""Those the runtime that comes with Mizzen can serve."""

@@ -1,0 +1,111 @@
+"""The protocols that requests come in: how a body is read into a call, and how the call's answer reads.
+
+V2 is read here as far as it can be without touching a value; a V1 body is handed on whole, because only the signature
+of the model tells what is in it. `ValueError` is a fault of the caller, in words for them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from mizzen.protocol import binary, frames, v2
+
+if TYPE_CHECKING:
+    from mizzen.gateway.infer import Inference, Service
+
+JSON = b"content-type: application/json\r\n"
+RETRY = JSON + b"retry-after: %d\r\n"
+"""Of a 503."""
+_BYTES = b"content-type: application/octet-stream\r\ninference-header-content-length: %d\r\n"
+_MILLISECONDS = re.compile(rb"[0-9]{1,12}(\.[0-9]{1,12})?")
+_OBJECT = re.compile(rb"\s*\{")
+
+
+class Options(NamedTuple):
+    """What the headers of a request say of how its body is to be taken."""
+
+    timeout_ms: bytes | None = None
+    header_length: bytes | None = None
+    """Of the JSON that bytes follow, where they do."""
+
+
+PLAIN = Options()
+
+
+class Dialect(Protocol):
+    """One protocol. Has no state: all that is known of a request is in its call."""
+
+    def read(self, call: Inference, service: Service, body: bytes, options: Options) -> None:
+        """Fill in `item`, `id`, `seconds` and `plain`."""
+
+    def answer(self, call: Inference, payload: bytes) -> tuple[bytes, bytes]:
+        """The body, and the header lines that say what it is, where that is not `plain`."""
+
+
+class _V2:
+    def read(self, call: Inference, service: Service, body: bytes, options: Options) -> None:
+        request: v2.InferRequest | binary.BinaryRequest
+        entries: list[v2.Entry]
+        if options.header_length is None:
+            request = v2.decode(body)
+            entries = [
+                (each.name, each.datatype, each.shape, frames.JSON, memoryview(each.data)) for each in request.inputs
+            ]
+        else:
+            request, entries = binary.decode(body, options.header_length)
+        if request.id:
+            call.id = v2.header_text(request.id)
+            call.id_json = v2.to_json(request.id)
+        else:
+            call.id = service.new_id()
+            call.id_json = b'"%b"' % call.id
+        parameters, outputs = request.parameters, request.outputs
+        if options.timeout_ms is not None or parameters is not None:
+            call.seconds = min(
+                call.seconds, _milliseconds(options.timeout_ms), v2.timeout_seconds(parameters) or call.seconds
+            )
+        queues = call.endpoint.queues
+        signature = queues[0].signature if queues else None
+        if signature is not None:
+            signature.check(request.inputs, outputs)
+        if parameters is None and not outputs:
+            call.plain = True
+            call.item = (entries, None)
+            return
+        names = None if outputs is None else [output.name for output in outputs]
+        raw = binary.raw_outputs(parameters, outputs)
+        call.plain = not raw
+        call.item = (entries, names, raw) if raw else (entries, names)
+
+    def answer(self, call: Inference, payload: bytes) -> tuple[bytes, bytes]:
+        body, length = binary.answer(call.endpoint.head, call.id_json, payload)
+        return body, _BYTES % length
+
+
+class _V1:
+    def read(self, call: Inference, service: Service, body: bytes, options: Options) -> None:
+        call.id = service.new_id()
+        if options.timeout_ms is not None:
+            call.seconds = min(call.seconds, _milliseconds(options.timeout_ms))
+        if not _OBJECT.match(body):
+            raise ValueError("the body: expected an object" if body else "the body is empty")
+        call.plain = False
+        call.item = (body,)
+
+    def answer(self, call: Inference, payload: bytes) -> tuple[bytes, bytes]:
+        return payload, JSON
+
+
+V2: Dialect = _V2()
+V1: Dialect = _V1()
+
+
+def _milliseconds(header: bytes | None) -> float:
+    """In seconds."""
+    if header is None:
+        return float("inf")
+    milliseconds = float(header) if _MILLISECONDS.fullmatch(header) else 0.0
+    if milliseconds <= 0:
+        raise ValueError("header Mizzen-Timeout-Ms: expected a positive number")
+    return milliseconds / 1000

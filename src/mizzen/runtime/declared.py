@@ -1,0 +1,132 @@
+"""A signature that whoever serves a model declares: compared with the model's own, or taken where it has none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mizzen.protocol import tensors
+from mizzen.protocol.tensors import Array
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError
+from mizzen.runtime.signature import TensorSpec
+
+
+def read(text: str | None, which: str) -> tuple[TensorSpec, ...]:
+    """From a JSON list of {"name", "datatype", "shape"}. LoadError."""
+    if not text:
+        return ()
+    try:
+        data = json.loads(text)
+        specs = tuple(TensorSpec.of(one) for one in (data if isinstance(data, list) else [data]))
+    except ValueError as error:
+        raise LoadError(f"{which} must be a JSON list of tensors: {error}") from error
+    if len({spec.name for spec in specs}) < len(specs):
+        raise LoadError(f"{which} declares a name twice")
+    return specs
+
+
+def applied(model: LoadedModel, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> LoadedModel:
+    """The model under this signature. LoadError names both sides where they do not fit."""
+    if not inputs and not outputs:
+        return model
+    taken = _inputs(model, inputs) if inputs else model.inputs
+    given = _outputs(model, outputs) if outputs else model.outputs
+    return DeclaredModel(model, taken, given, tuple(spec.name for spec in outputs), model.strict or bool(inputs))
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredModel:
+    model: LoadedModel
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    defaults: tuple[str, ...]
+    """Given when a request asks for none in particular; empty: as the model does."""
+    strict: bool
+
+    @property
+    def framework(self) -> str:
+        return self.model.framework
+
+    @property
+    def batch(self) -> bool:
+        return self.model.batch
+
+    @property
+    def refuses(self) -> frozenset[str]:
+        return self.model.refuses
+
+    @property
+    def table(self) -> TensorSpec | None:
+        return self.model.table
+
+    def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
+        wanted = outputs or self.defaults
+        given = self.model.call(inputs, wanted)
+        if outputs or not wanted:
+            return given
+        for name in wanted:
+            if name not in given:
+                raise KeyError(f"spec.outputs declares '{name}', and the model gives {', '.join(given) or 'nothing'}")
+        return {name: given[name] for name in wanted}
+
+    def close(self) -> None:
+        self.model.close()
+
+
+def _inputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+    if model.batch:
+        for spec in declared:
+            if not spec.shape:
+                raise LoadError(f"spec.inputs: '{spec.name}' has no dimension that counts rows")
+    if not model.inputs:
+        return tuple(_open(spec) for spec in declared) if model.batch else declared
+    own = {spec.name: spec for spec in model.inputs}
+    said = {spec.name: spec for spec in declared}
+    if own.keys() != said.keys() or not all(_fits(said[name], own[name], model.batch) for name in own):
+        raise LoadError(f"spec.inputs says {_listed(declared)}, and the model takes {_listed(model.inputs)}")
+    return tuple(_narrowed(own[spec.name], spec, rows=model.batch) for spec in declared)
+
+
+def _outputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+    if not model.outputs:
+        return declared
+    own = {spec.name: spec for spec in model.outputs}
+    for spec in declared:
+        mine = own.get(spec.name)
+        if mine is None or mine.datatype != spec.datatype or not _shapes_fit(spec, mine, model.batch):
+            raise LoadError(f"spec.outputs says {_listed(declared)}, and the model gives {_listed(model.outputs)}")
+    first = tuple(_narrowed(own[spec.name], spec, rows=model.batch) for spec in declared)
+    # The others can be asked for all the same.
+    return (*first, *(spec for name, spec in own.items() if name not in {one.name for one in declared}))
+
+
+def _fits(said: TensorSpec, own: TensorSpec, rows: bool) -> bool:
+    kind, target = tensors.DATATYPES[said.datatype], tensors.DATATYPES[own.datatype]
+    return (kind is target or tensors.widens(kind, target)) and _shapes_fit(said, own, rows)
+
+
+def _shapes_fit(said: TensorSpec, own: TensorSpec, rows: bool) -> bool:
+    if len(said.shape) != len(own.shape):
+        return False
+    pairs = list(zip(said.shape, own.shape, strict=True))
+    return all(-1 in pair or pair[0] == pair[1] for pair in (pairs[1:] if rows else pairs))
+
+
+def _narrowed(own: TensorSpec, said: TensorSpec, *, rows: bool) -> TensorSpec:
+    """Sizes that either side knows. The first stays open for a model that batches: requests share its calls."""
+    sizes = tuple(mine if mine != -1 else other for mine, other in zip(own.shape, said.shape, strict=True))
+    return _open(replace(own, shape=sizes)) if rows else replace(own, shape=sizes)
+
+
+def _open(spec: TensorSpec) -> TensorSpec:
+    return replace(spec, shape=(-1, *spec.shape[1:]))
+
+
+def _listed(specs: Iterable[TensorSpec]) -> str:
+    return ", ".join(f"'{spec.name}' {spec.datatype} {_sizes(spec.shape)}" for spec in specs)
+
+
+def _sizes(shape: tuple[int, ...]) -> Any:
+    return list(shape)

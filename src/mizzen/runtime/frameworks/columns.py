@@ -1,0 +1,171 @@
+"""What the columns hold that an estimator was fitted on: found in its fitted parts, since no estimator says so itself.
+
+Encoders know the categories of each column, imputers what they fill in, vectorizers that it is text; a
+ColumnTransformer knows which of its parts got which columns. Looked at by the names of attributes, so that nothing has
+to be imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_DEEPEST = 20
+_INNER = ("best_estimator_", "estimator_", "regressor_", "classifier_", "final_estimator_", "_preprocessor")
+"""Where meta-estimators keep what they fitted on the same columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    datatype: str = "FP64"
+    example: Any = 0.0
+    """A value that the model knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was found out about the input of an estimator."""
+
+    examples: Mapping[int, Any]
+    """By the column's place; of a column that is not here nothing is known."""
+    by_name: bool
+    """Columns are picked by their names, which only a DataFrame has."""
+    text: bool = False
+    """It takes one text per row, not columns."""
+
+
+def seen(estimator: Any) -> Seen:
+    names = names_of(estimator)
+    width = width_of(estimator)
+    if width is None:
+        return Seen({}, by_name=False, text=_takes_text(estimator))
+    places = list(range(width))
+    examples: dict[int, Any] = {}
+    for place, value in _walk(estimator, places, names, 0):
+        examples.setdefault(place, value)
+    return Seen(examples, by_name=bool(names) and _picks_by_name(estimator, 0))
+
+
+def names_of(estimator: Any) -> list[str]:
+    """The columns' names; none when it was fitted on arrays."""
+    names = _attribute(estimator, "feature_names_in_")
+    return [str(name) for name in names] if names is not None else []
+
+
+def width_of(estimator: Any) -> int | None:
+    width = _attribute(estimator, "n_features_in_")
+    return int(width) if width is not None else None
+
+
+def _walk(part: Any, places: list[int], names: list[str], depth: int) -> Iterator[tuple[int, Any]]:
+    """Places and examples that this part, which got the columns at these places, tells of."""
+    if depth > _DEEPEST or part is None or isinstance(part, str):
+        return
+    yield from _own(part, places)
+    if _attribute(part, "transformers_") is not None:
+        yield from _of_column_transformer(part, places, names, depth)
+        return
+    for _, step in _attribute(part, "steps") or ():
+        if step is None or isinstance(step, str):
+            continue
+        if width_of(step) not in (None, len(places)):
+            break  # a step before it made other columns
+        yield from _walk(step, places, names, depth + 1)
+    for _, member in _attribute(part, "transformer_list") or ():
+        yield from _walk(member, places, names, depth + 1)
+    for name in _INNER:
+        inner = _attribute(part, name)
+        if inner is not None and width_of(inner) in (None, len(places)):
+            yield from _walk(inner, places, names, depth + 1)
+    members = _attribute(part, "estimators_")
+    if isinstance(members, list) and members and width_of(members[0]) == len(places):
+        yield from _walk(members[0], places, names, depth + 1)
+
+
+def _own(part: Any, places: list[int]) -> Iterator[tuple[int, Any]]:
+    categories = _attribute(part, "categories_")
+    if isinstance(categories, list | tuple) and len(categories) == len(places):
+        for place, known in zip(places, categories, strict=True):
+            yield from ((place, value) for value in _first(known))
+    filled = _attribute(part, "statistics_")
+    if isinstance(filled, np.ndarray) and filled.dtype == object and len(filled) == len(places):
+        yield from ((place, value) for place, value in zip(places, filled, strict=True) if isinstance(value, str))
+    if _takes_text(part) and len(places) == 1:
+        yield places[0], "text"
+
+
+def _of_column_transformer(part: Any, places: list[int], names: list[str], depth: int) -> Iterator[tuple[int, Any]]:
+    own = names_of(part) or names
+    for _, transformer, columns in part.transformers_:
+        inner = _picked(columns, places, own)
+        if inner is not None:
+            yield from _walk(transformer, inner, [own[at] for at in inner] if own else [], depth + 1)
+
+
+def _picked(columns: Any, places: list[int], names: list[str]) -> list[int] | None:
+    """The places that a column specification of scikit-learn means; None when it cannot be told."""
+    if isinstance(columns, str):
+        columns = [columns]
+    elif isinstance(columns, int | np.integer):
+        columns = [int(columns)]
+    elif isinstance(columns, slice):
+        if isinstance(columns.start, str) or isinstance(columns.stop, str):
+            return None
+        return places[columns]
+    try:
+        listed = list(columns)
+    except TypeError:
+        return None
+    if listed and all(isinstance(one, bool | np.bool_) for one in listed):
+        return [place for place, chosen in zip(places, listed, strict=False) if chosen]
+    if all(isinstance(one, str) for one in listed):
+        return [places[names.index(one)] for one in listed] if set(listed) <= set(names) else None
+    return [places[int(one)] for one in listed]
+
+
+def _first(known: Any) -> Iterator[Any]:
+    """One of the categories that is a value, and not a mark for a missing one."""
+    for value in np.asarray(known).ravel()[:5].tolist():
+        if value is not None and value == value:  # noqa: PLR0124 - NaN is not itself
+            yield value
+            return
+
+
+def _takes_text(part: Any) -> bool:
+    """Is this a vectorizer, or a pipeline that begins with one?"""
+    steps = _attribute(part, "steps")
+    if steps:
+        return _takes_text(steps[0][1])
+    best = _attribute(part, "best_estimator_")
+    if best is not None:
+        return _takes_text(best)
+    return callable(_attribute(part, "build_analyzer")) and callable(_attribute(part, "build_tokenizer"))
+
+
+def _picks_by_name(part: Any, depth: int) -> bool:
+    if depth > _DEEPEST or part is None or isinstance(part, str):
+        return False
+    for _, _, columns in _attribute(part, "transformers_") or ():
+        listed = [columns] if isinstance(columns, str) else columns
+        if isinstance(listed, list | tuple | np.ndarray) and any(isinstance(one, str) for one in listed):
+            return True
+        if isinstance(columns, slice) and isinstance(columns.start or columns.stop, str):
+            return True
+    parts = [step for _, step in _attribute(part, "steps") or ()]
+    parts += [member for _, member in _attribute(part, "transformer_list") or ()]
+    parts += [_attribute(part, name) for name in _INNER]
+    members = _attribute(part, "estimators_")
+    parts += members if isinstance(members, list) else []
+    return any(_picks_by_name(inner, depth + 1) for inner in parts)
+
+
+def _attribute(part: Any, name: str) -> Any:
+    """None for what it does not have; some attributes are properties that raise when a part lacks something."""
+    try:
+        return getattr(part, name, None)
+    except Exception:  # noqa: BLE001 - whatever a foreign property raises, it tells us nothing
+        return None

@@ -1,0 +1,174 @@
+"""Models with the methods of scikit-learn, whoever made them: outputs are named after the methods that give them.
+
+`predict` is given by default (`transform` for a pure transformer); the other methods only when asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mizzen.protocol import tensors
+from mizzen.protocol.tensors import Array
+from mizzen.runtime import threads
+from mizzen.runtime.frameworks import columns, features, specials
+from mizzen.runtime.frameworks.columns import Column
+from mizzen.runtime.frameworks.features import Features
+from mizzen.runtime.frameworks.model import LoadError, Wanted
+from mizzen.runtime.signature import TensorSpec
+
+METHODS = ("predict", "predict_proba", "decision_function", "transform")
+
+log = logging.getLogger("mizzen.runtime")
+
+
+def served(estimator: Any, wanted: Wanted) -> EstimatorModel:
+    """The estimator, warmed up. LoadError when it is none."""
+    methods = tuple(name for name in METHODS if callable(getattr(estimator, name, None)))
+    if "predict" not in methods and "transform" not in methods:
+        kind = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
+        raise LoadError(f"'{wanted.entrypoint}' holds a {kind}, which has neither predict nor transform")
+    # Requests carry no column names, which a model fitted on a DataFrame would complain of in every call.
+    warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    _limit_jobs(estimator)
+    taken = _features(estimator, methods[0], wanted.inputs)
+    return EstimatorModel.warmed_up(estimator, methods, taken, wanted.framework)
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatorModel:
+    """Estimators work row by row, so they batch whether asked to or not."""
+
+    estimator: Any
+    features: Features
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    framework: str
+    refuses: frozenset[str] = frozenset()
+    strict: bool = True
+    batch: bool = True
+
+    @classmethod
+    def warmed_up(cls, estimator: Any, methods: tuple[str, ...], taken: Features, framework: str) -> EstimatorModel:
+        """One call with a made-up row per method: loads what is lazy, and shows what the outputs look like."""
+        outputs = tuple(_output_spec(estimator, method, taken) for method in methods)
+        width = taken.width if isinstance(taken, features.Matrix) else None
+        refuses = specials.refused(getattr(estimator, methods[0]), width)
+        return cls(estimator, taken, taken.inputs, outputs, framework, refuses)
+
+    @property
+    def table(self) -> TensorSpec | None:
+        return self.features.table
+
+    def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
+        rows = self.features.of(inputs)
+        methods = outputs or (self.outputs[0].name,)
+        if len(rows):
+            return {method: _output(getattr(self.estimator, method)(rows)) for method in methods}
+        # Most estimators refuse to work on nothing.
+        row = self.features.dummy()
+        return {method: _output(getattr(self.estimator, method)(row))[:0] for method in methods}
+
+    def close(self) -> None:
+        pass
+
+
+def _features(estimator: Any, method: str, declared: tuple[TensorSpec, ...]) -> Features:
+    """An array where that is enough. A DataFrame for columns that are picked by name, or that are no numbers."""
+    found = columns.seen(estimator)
+    names, width = columns.names_of(estimator), columns.width_of(estimator)
+    if width is None:
+        return features.Texts() if found.text else features.Matrix(None)
+    if names and [spec.name for spec in declared] == names and names != [features.INPUT]:
+        return _frame(tuple(_declared(spec, found.examples.get(at)) for at, spec in enumerate(declared)), apart=True)
+    titles = names or [f"x{place}" for place in range(width)]
+    held = tuple(_column(name, found.examples.get(place)) for place, name in enumerate(titles))
+    plain = all(column.datatype == "FP64" for column in held)
+    if not plain:
+        return _frame(held, apart=True) if names else features.Objects(held)
+    if found.by_name:
+        return _frame(held, apart=False)
+    return _tried(estimator, method, features.Matrix(width), features.Frame(held, apart=False) if names else None)
+
+
+def _tried(estimator: Any, method: str, matrix: Features, frame: Features | None) -> Features:
+    """The array, unless only the DataFrame works: code of the user's own may ask for columns by name."""
+    if frame is None or _works(estimator, method, matrix) or not _works(estimator, method, frame):
+        return matrix
+    return frame
+
+
+def _frame(held: tuple[Column, ...], *, apart: bool) -> Features:
+    features.demand_pandas()
+    return features.Frame(held, apart)
+
+
+def _column(name: str, example: Any) -> Column:
+    if example is None:
+        return Column(name)
+    if isinstance(example, str):
+        return Column(name, "BYTES", example)
+    return Column(name, "BOOL" if isinstance(example, bool) else "FP64", example)
+
+
+def _declared(spec: TensorSpec, example: Any) -> Column:
+    """What is known of a column wins over what is said of it; whether both agree is looked at later."""
+    if example is not None:
+        return _column(spec.name, example)
+    return Column(spec.name, spec.datatype, {"BYTES": "", "BOOL": False}.get(spec.datatype, 0.0))
+
+
+def _works(estimator: Any, method: str, taken: Features) -> bool:
+    try:
+        getattr(estimator, method)(taken.dummy())
+    except Exception:  # noqa: BLE001 - this only asks; what goes wrong is told by the warm-up
+        return False
+    return True
+
+
+def _limit_jobs(estimator: Any) -> None:
+    """As many threads as there may be, where the model was saved with more: `n_jobs=-1` means all cores."""
+    most = threads.allowed(os.environ)
+    parameters = getattr(estimator, "get_params", None)
+    if most is None or not callable(parameters):
+        return
+    try:
+        asked = {name: value for name, value in parameters().items() if name.rpartition("__")[2] == "n_jobs"}
+        many = {name: most for name, value in asked.items() if isinstance(value, int) and not 0 < value <= most}
+        if many:
+            estimator.set_params(**many)
+    except Exception as error:  # noqa: BLE001 - a foreign estimator may not do this well, and can be served all the same
+        log.warning("n_jobs stays as it was saved: %s: %s", type(error).__name__, error)
+
+
+def _output(value: Any) -> Array:
+    """An array in a type we declare: sparse made dense, all integers 64 bits wide."""
+    if hasattr(value, "toarray"):
+        value = value.toarray()
+    # a classifier of several targets gives a list, one array per target
+    array = np.stack(value, axis=1) if isinstance(value, list) else np.asarray(value)
+    return array.astype(np.int64) if array.dtype.kind in "iu" and array.dtype != np.uint64 else array
+
+
+def _output_spec(estimator: Any, method: str, taken: Features) -> TensorSpec:
+    try:
+        array = _output(getattr(estimator, method)(taken.dummy()))
+        kind, _ = tensors.as_datatype(array)
+    except Exception as error:  # noqa: BLE001 - a made-up row may be no valid input; the model may still serve
+        log.warning("%s of a made-up row: %s: %s", method, type(error).__name__, error)
+        return _guessed_spec(estimator, method)
+    return TensorSpec(method, kind.name, (-1, *array.shape[1:]))
+
+
+def _guessed_spec(estimator: Any, method: str) -> TensorSpec:
+    classes = getattr(estimator, "classes_", None)
+    if not isinstance(classes, np.ndarray):
+        return TensorSpec(method, "FP64", (-1,) if method == "predict" else (-1, -1))
+    if method == "predict":
+        return TensorSpec(method, tensors.as_datatype(_output(classes))[0].name, (-1,))
+    return TensorSpec(method, "FP64", (-1, len(classes) if method == "predict_proba" else -1))

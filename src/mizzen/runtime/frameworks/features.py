@@ -1,0 +1,186 @@
+"""How the rows of a request become what an estimator takes: an array, a DataFrame, or texts.
+
+An array wherever that is enough: a DataFrame costs three times as much per call. pandas is imported only for a model
+that needs one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from mizzen.protocol.tensors import Array
+from mizzen.runtime.frameworks.columns import Column
+from mizzen.runtime.frameworks.model import BadInput, LoadError
+from mizzen.runtime.signature import TensorSpec
+
+INPUT = "input"
+"""The one tensor that holds whole rows."""
+
+
+class Features(Protocol):
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]: ...
+
+    @property
+    def table(self) -> TensorSpec | None:
+        """One tensor of whole rows that may stand for all of `inputs`."""
+        ...
+
+    def of(self, inputs: Mapping[str, Array]) -> Any:
+        """What the estimator takes. BadInput when the values cannot be that."""
+        ...
+
+    def dummy(self) -> Any:
+        """One row that the estimator should be able to take."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Numbers without names."""
+
+    width: int | None
+    table: TensorSpec | None = None
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec(INPUT, "FP64", (-1, -1 if self.width is None else self.width)),)
+
+    def of(self, inputs: Mapping[str, Array]) -> Any:
+        return inputs[INPUT]
+
+    def dummy(self) -> Any:
+        return np.zeros((1, self.width or 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """One text per row, as vectorizers take them."""
+
+    table: TensorSpec | None = None
+    inputs: tuple[TensorSpec, ...] = (TensorSpec(INPUT, "BYTES", (-1,)),)
+
+    def of(self, inputs: Mapping[str, Array]) -> Any:
+        return decoded(INPUT, inputs[INPUT])
+
+    def dummy(self) -> Any:
+        return np.array(["text"], object)
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Rows of texts, some of which may stand for numbers; for a model that was fitted without names."""
+
+    columns: tuple[Column, ...]
+    table: TensorSpec | None = None
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        return (TensorSpec(INPUT, "BYTES", (-1, len(self.columns))),)
+
+    def of(self, inputs: Mapping[str, Array]) -> Any:
+        taken = np.empty(inputs[INPUT].shape, object)
+        for index, (column, values) in enumerate(_split(self.columns, inputs[INPUT])):
+            taken[:, index] = typed(column, values)
+        return taken
+
+    def dummy(self) -> Any:
+        row = np.empty((1, len(self.columns)), object)
+        row[0, :] = [column.example for column in self.columns]
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A DataFrame: one tensor per column where they differ in type, else one for all."""
+
+    columns: tuple[Column, ...]
+    apart: bool
+    """One tensor per column."""
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        if not self.apart:
+            return (self._rows(),)
+        return tuple(TensorSpec(column.name, column.datatype, (-1,)) for column in self.columns)
+
+    @property
+    def table(self) -> TensorSpec | None:
+        return self._rows() if self.apart and all(column.name != INPUT for column in self.columns) else None
+
+    def of(self, inputs: Mapping[str, Array]) -> Any:
+        if INPUT in inputs and (not self.apart or self.table is not None):
+            pairs = _split(self.columns, inputs[INPUT])
+        else:
+            pairs = [(column, inputs[column.name]) for column in self.columns]
+        return _data_frame({column.name: typed(column, values) for column, values in pairs})
+
+    def dummy(self) -> Any:
+        return _data_frame({column.name: np.array([column.example]) for column in self.columns})
+
+    def _rows(self) -> TensorSpec:
+        kinds = {column.datatype for column in self.columns}
+        return TensorSpec(INPUT, kinds.pop() if len(kinds) == 1 else "BYTES", (-1, len(self.columns)))
+
+
+def typed(column: Column, values: Array) -> Array:
+    """The values as the column's type, numbers and booleans also from their text: a tensor of rows has one type."""
+    if column.datatype == "BYTES":
+        return decoded(column.name, values)
+    if values.dtype != object:
+        return values
+    if column.datatype == "BOOL":
+        return np.array([_truth(column.name, text) for text in decoded(column.name, values)], bool)
+    return np.array([_number(column.name, text) for text in decoded(column.name, values)], np.float64)
+
+
+def decoded(name: str, values: Array) -> Array:
+    """Texts as `str`: they are bytes when they came raw."""
+    if not any(type(value) is bytes for value in values.flat):
+        return values
+    texts = np.empty(values.size, object)
+    try:
+        texts[:] = [value.decode() if type(value) is bytes else value for value in values.flat]
+    except UnicodeDecodeError:
+        raise BadInput(f"input '{name}' holds bytes that are no UTF-8 text") from None
+    return texts.reshape(values.shape)
+
+
+def demand_pandas() -> None:
+    """LoadError when a model needs a DataFrame and there is no pandas."""
+    try:
+        import pandas  # noqa: F401
+    except ImportError as error:
+        raise LoadError(
+            f"this model was fitted on a DataFrame and needs pandas: pip install pandas ({error})"
+        ) from error
+
+
+def _data_frame(columns: dict[str, Array]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(columns)
+
+
+def _split(columns: Sequence[Column], rows: Array) -> list[tuple[Column, Array]]:
+    return [(column, rows[:, index]) for index, column in enumerate(columns)]
+
+
+def _number(name: str, text: str) -> float:
+    if not text:
+        return float("nan")  # a missing value, as in a CSV file
+    try:
+        return float(text)
+    except ValueError:
+        raise BadInput(f"column '{name}' takes numbers, and {text[:50]!r} is none") from None
+
+
+def _truth(name: str, text: str) -> bool:
+    try:
+        return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+    except KeyError:
+        raise BadInput(f"column '{name}' takes true and false, not {text[:50]!r}") from None

@@ -1,0 +1,70 @@
+"""LightGBM models: text files and pickles. A Booster gives what `Booster.predict` gives: for classes, probabilities."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+
+from mizzen import frameworks
+from mizzen.protocol.tensors import Array
+from mizzen.runtime import threads
+from mizzen.runtime.frameworks import estimator, pickles
+from mizzen.runtime.frameworks.features import INPUT
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact
+from mizzen.runtime.frameworks.warmup import tried
+from mizzen.runtime.signature import TensorSpec
+
+
+def load(wanted: Wanted, folder: Path) -> LoadedModel:
+    if wanted.entrypoint.endswith(frameworks.PICKLES):
+        found = pickles.load(wanted, folder)
+    else:
+        found = _read(artifact(folder, wanted.entrypoint))
+    if not isinstance(found, lightgbm.Booster):
+        return estimator.served(found, wanted)
+    return BoosterModel.warmed_up(found)
+
+
+@dataclass(frozen=True, slots=True)
+class BoosterModel:
+    booster: Any
+    threads: int
+    """0: as LightGBM thinks best."""
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    table: TensorSpec | None = None
+    refuses: frozenset[str] = frozenset()
+    framework: str = "lightgbm"
+    strict: bool = True
+    batch: bool = True
+
+    @classmethod
+    def warmed_up(cls, booster: Any) -> BoosterModel:
+        most = threads.allowed(os.environ) or 0
+        inputs = (TensorSpec(INPUT, "FP64", (-1, booster.num_feature())),)
+        model = cls(booster, most, inputs, ())
+        guess = TensorSpec("predict", "FP64", (-1,))
+        return cls(booster, most, inputs, tried(model, {INPUT: model.dummy()}, (guess,)))
+
+    def dummy(self) -> Array:
+        return np.zeros((1, self.inputs[0].shape[1]))
+
+    def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
+        rows = inputs[INPUT]
+        given = self.booster.predict(rows if len(rows) else self.dummy(), num_threads=self.threads)
+        return {"predict": np.asarray(given)[: len(rows)]}
+
+    def close(self) -> None:
+        pass
+
+
+def _read(file: Path) -> Any:
+    try:
+        return lightgbm.Booster(model_file=file)
+    except (lightgbm.basic.LightGBMError, ValueError, TypeError) as error:
+        raise LoadError(f"'{file.name}' could not be read by LightGBM: {type(error).__name__}: {error}") from error

@@ -1,0 +1,160 @@
+"""ONNX models through onnxruntime: inputs and outputs are those of the graph.
+
+Requests share a call when the first size of every input and output is open, and two rows together give what each gives
+alone: an open size may also be the length of one sequence. Converters of scikit-learn give probabilities as a sequence
+of maps from class to number (ZipMap): they become a tensor, a column for each class.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from mizzen.protocol import tensors
+from mizzen.protocol.tensors import Array
+from mizzen.runtime import threads
+from mizzen.runtime.frameworks.features import decoded
+from mizzen.runtime.frameworks.model import LoadError, Wanted, artifact
+from mizzen.runtime.frameworks.warmup import made_up, tried
+from mizzen.runtime.signature import TensorSpec
+
+_TYPES = {
+    "tensor(bool)": "BOOL", "tensor(string)": "BYTES", "tensor(float16)": "FP16", "tensor(float)": "FP32",
+    "tensor(double)": "FP64", "tensor(int8)": "INT8", "tensor(int16)": "INT16", "tensor(int32)": "INT32",
+    "tensor(int64)": "INT64", "tensor(uint8)": "UINT8", "tensor(uint16)": "UINT16", "tensor(uint32)": "UINT32",
+    "tensor(uint64)": "UINT64",
+}  # fmt: skip
+_MAPS = {"seq(map(int64,tensor(float)))", "seq(map(string,tensor(float)))"}
+
+log = logging.getLogger("mizzen.runtime")
+
+
+def load(wanted: Wanted, folder: Path) -> OnnxModel:
+    """Data only: nothing in it runs but operators that onnxruntime knows."""
+    session = _session(artifact(folder, wanted.entrypoint))
+    inputs = tuple(_input(one) for one in session.get_inputs())
+    outputs = tuple(spec for one in session.get_outputs() if (spec := _output(one)) is not None)
+    if not outputs:
+        kinds = ", ".join(f"'{one.name}' is a {one.type}" for one in session.get_outputs())
+        raise LoadError(f"no output of '{wanted.entrypoint}' is a tensor: {kinds}; export the model with tensors only")
+    batch = bool(inputs) and all(spec.shape[:1] == (-1,) for spec in (*inputs, *outputs))
+    model = OnnxModel(session, inputs, outputs, batch)
+    outputs = _agreed(outputs, tried(model, made_up(inputs), outputs))
+    return replace(model, outputs=outputs, batch=batch and _by_rows(model))
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxModel:
+    session: Any
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    batch: bool
+    table: TensorSpec | None = None
+    refuses: frozenset[str] = frozenset()
+    framework: str = "onnx"
+    strict: bool = True
+
+    def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
+        names = outputs or tuple(spec.name for spec in self.outputs)
+        empty = self.batch and not len(next(iter(inputs.values())))
+        # Few graphs work on nothing.
+        taken = made_up(self.inputs) if empty else {name: _texts(name, array) for name, array in inputs.items()}
+        given = zip(names, self.session.run(list(names), taken), strict=True)
+        return {name: _plain(value)[:0] if empty else _plain(value) for name, value in given}
+
+    def close(self) -> None:
+        pass
+
+
+def _session(file: Path) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    most = threads.allowed(os.environ)
+    if most is not None:
+        options.intra_op_num_threads = most
+        options.inter_op_num_threads = 1
+    # Threads that spin while they wait take the cores from everybody else.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        said = str(error).strip().splitlines() or [""]
+        raise LoadError(f"'{file.name}' could not be read by onnxruntime: {said[0]}") from error
+
+
+def _input(one: Any) -> TensorSpec:
+    kind = _TYPES.get(one.type)
+    if kind is None:
+        raise LoadError(f"input '{one.name}' is a {one.type}, which no request can carry; export the model without it")
+    return TensorSpec(one.name, kind, _shape(one.shape))
+
+
+def _output(one: Any) -> TensorSpec | None:
+    """None when no answer can carry it; the model may still be served with its other outputs."""
+    if one.type in _MAPS:
+        return TensorSpec(one.name, "FP32", (-1, -1))
+    if one.type not in _TYPES:
+        log.warning("output '%s' is left out: no answer can carry a %s", one.name, one.type)
+        return None
+    return TensorSpec(one.name, _TYPES[one.type], _shape(one.shape))
+
+
+def _shape(sizes: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(size if isinstance(size, int) and size >= 0 else -1 for size in sizes)
+
+
+def _agreed(declared: tuple[TensorSpec, ...], seen: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+    """As the graph declares them; the call only tells how many columns a ZipMap becomes, and shapes it leaves out."""
+    shapes = {spec.name: spec.shape for spec in seen}
+    return tuple(
+        replace(spec, shape=shapes[spec.name]) if not spec.shape or spec.shape == (-1, -1) else spec
+        for spec in declared
+    )
+
+
+def _by_rows(model: OnnxModel) -> bool:
+    """Do two rows together give what each gives alone? Where that cannot be tried, the graph is believed."""
+    chance = np.random.default_rng(0)
+    first, second = ({name: _random(chance, array) for name, array in made_up(model.inputs).items()} for _ in range(2))
+    try:
+        alone = [model.call(row, ()) for row in (first, second)]
+        both = model.call({name: np.concatenate([first[name], second[name]]) for name in first}, ())
+    except Exception as error:  # noqa: BLE001 - made-up rows may be no valid input
+        log.warning("two made-up rows together: %s: %s", type(error).__name__, error)
+        return True
+    for name, array in both.items():
+        apart = np.concatenate([given[name] for given in alone])
+        number = array.dtype.kind == "f"
+        if array.shape != apart.shape or not (
+            np.allclose(array, apart, 1e-3, 1e-4, equal_nan=True) if number else np.array_equal(array, apart)
+        ):
+            log.warning("output '%s' of a row depends on the rows beside it: requests do not share calls", name)
+            return False
+    return True
+
+
+def _random(chance: np.random.Generator, array: Array) -> Array:
+    if array.dtype == object:
+        return array
+    values = chance.normal(size=array.shape) if array.dtype.kind == "f" else chance.integers(0, 2, array.shape)
+    return np.asarray(values).astype(array.dtype)
+
+
+def _texts(name: str, array: Array) -> Array:
+    return decoded(name, array) if array.dtype == object else array
+
+
+def _plain(value: Any) -> Array:
+    """The array of an output. Maps of one answer all have the same classes, in the same order."""
+    if isinstance(value, list):
+        if value and isinstance(value[0], dict):
+            return np.array([list(one.values()) for one in value], tensors.DATATYPES["FP32"].dtype)
+        return np.asarray(value)
+    return np.asarray(value)

@@ -1,0 +1,25 @@
+"""Estimators from joblib and pickle files, of any library."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+from mizzen.runtime.frameworks.model import Wanted, pickled, unpickling
+
+log = logging.getLogger("mizzen.runtime")
+
+
+def load(wanted: Wanted, folder: Path) -> Any:
+    """What is in the file. LoadError; a module that it needs and that is missing speaks for itself."""
+    import joblib
+
+    file = pickled(folder, wanted.entrypoint, trusted=wanted.trusted)
+    with warnings.catch_warnings(record=True) as caught, unpickling(file):
+        warnings.simplefilter("always")
+        found = joblib.load(file)
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        log.warning("while loading %s: %s", file.name, message)
+    return found

@@ -1,0 +1,96 @@
+"""XGBoost models: JSON, UBJSON and `.model` files, and pickles.
+
+A file that XGBClassifier and its kin wrote says so, and is served as what it was: class labels, and `predict_proba`. A
+plain Booster gives what `Booster.predict` gives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xgboost
+
+from mizzen import frameworks
+from mizzen.protocol.tensors import Array
+from mizzen.runtime import threads
+from mizzen.runtime.frameworks import estimator, pickles
+from mizzen.runtime.frameworks.features import INPUT
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact
+from mizzen.runtime.frameworks.warmup import tried
+from mizzen.runtime.signature import TensorSpec
+
+_WRAPPERS = {"classifier": "XGBClassifier", "regressor": "XGBRegressor", "ranker": "XGBRanker"}
+
+
+def load(wanted: Wanted, folder: Path) -> LoadedModel:
+    if wanted.entrypoint.endswith(frameworks.PICKLES):
+        found = pickles.load(wanted, folder)
+    else:
+        found = _read(artifact(folder, wanted.entrypoint))
+    if not isinstance(found, xgboost.Booster):
+        return estimator.served(found, wanted)
+    most = threads.allowed(os.environ)
+    if most is not None:
+        found.set_param({"nthread": most})
+    return BoosterModel.warmed_up(found)
+
+
+@dataclass(frozen=True, slots=True)
+class BoosterModel:
+    booster: Any
+    names: list[str] | None
+    types: list[str] | None
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    table: TensorSpec | None = None
+    refuses: frozenset[str] = frozenset()
+    framework: str = "xgboost"
+    strict: bool = True
+    batch: bool = True
+
+    @classmethod
+    def warmed_up(cls, booster: Any) -> BoosterModel:
+        inputs = (TensorSpec(INPUT, "FP64", (-1, booster.num_features())),)
+        model = cls(booster, booster.feature_names, booster.feature_types, inputs, ())
+        guess = TensorSpec("predict", "FP32", (-1,))
+        return cls(booster, model.names, model.types, inputs, tried(model, {INPUT: model.dummy()}, (guess,)))
+
+    def dummy(self) -> Array:
+        return np.zeros((1, self.inputs[0].shape[1]))
+
+    def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
+        rows = inputs[INPUT]
+        taken = rows if len(rows) else self.dummy()
+        matrix = xgboost.DMatrix(taken, feature_names=self.names, feature_types=self.types)
+        return {"predict": self.booster.predict(matrix)[: len(rows)]}
+
+    def close(self) -> None:
+        pass
+
+
+def _read(file: Path) -> Any:
+    """The Booster, or the estimator that wrote the file."""
+    try:
+        booster = xgboost.Booster()
+        booster.load_model(file)
+        said = json.loads(booster.attr("scikit_learn") or "{}")
+    except (xgboost.core.XGBoostError, ValueError, TypeError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        raise LoadError(f"'{file.name}' could not be read by XGBoost: {type(error).__name__}: {first}") from error
+    name = _WRAPPERS.get(str(said.get("_estimator_type")))
+    if name is None:
+        return booster
+    try:
+        wrapper = getattr(xgboost, name)()
+    except ImportError as error:
+        raise LoadError(f"'{file.name}' is of an {name}, which needs scikit-learn: pip install scikit-learn") from error
+    wrapper.load_model(file)
+    most = threads.allowed(os.environ)
+    if most is not None:
+        wrapper.set_params(n_jobs=most)
+    return wrapper

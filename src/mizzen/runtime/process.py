@@ -1,0 +1,149 @@
+"""One runtime process: load one model, then answer frames on MIZZEN_SOCKET until TERM.
+
+A model that cannot be loaded is given up for good: one line to MIZZEN_TERMINATION_LOG, the traceback to stderr, exit
+code 78. One that is stuck in a call is ended by the watchdog, with exit code 70, and may be started again. The process
+does not die with its parent: a new supervisor adopts it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import logging
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from io import TextIOWrapper
+from pathlib import Path
+from typing import NoReturn
+
+from mizzen.runtime import batches, declared, memory, server, watchdog
+from mizzen.runtime.frameworks import registry
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted
+from mizzen.runtime.reloading import Reload
+
+EXIT_PERMANENT = 78
+_ERROR_SECONDS = 1.0
+_OURS = (str(Path(__file__).parent), str(Path(importlib.__file__).parent), "<frozen importlib")
+"""Files of the frames between us and the model's own code."""
+
+log = logging.getLogger("mizzen.runtime")
+
+
+def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in somebody's terminal is not for us
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what the user prints is in the log at once, also before a kill
+    _set_up_log()
+    last_words = environ.get("MIZZEN_TERMINATION_LOG")
+    try:
+        wanted = _wanted(arguments)
+        path, folder = _required(environ, "MIZZEN_SOCKET"), Path(_required(environ, "MIZZEN_ARTIFACTS"))
+    except LoadError as error:
+        return _give_up(error, last_words)
+    log.info("start: pid %d loads %s %s", os.getpid(), wanted.framework, wanted.entrypoint)
+    try:
+        model = registry.load_wanted(wanted, folder)
+    except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
+        if memory.refused(error, environ):
+            memory.end(error, environ)
+        return _give_up(error, last_words)
+    # The model lives as long as the process: the collector need not walk through it again and again.
+    gc.collect()
+    gc.freeze()
+
+    def reloaded(old: LoadedModel, wish: Reload) -> LoadedModel:
+        return registry.reloaded(old, replace(wanted, entrypoint=wish.entrypoint, trusted=wish.trusted), wish.folder)
+
+    server.serve(model, path, watchdog.Watchdog(last_words), reloaded).close()
+    log.info("exit")
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise LoadError(message)
+
+
+def _wanted(arguments: Sequence[str]) -> Wanted:
+    parser = _Parser(prog="python -m mizzen.runtime", description=__doc__)
+    parser.add_argument("--framework", required=True)
+    parser.add_argument("--entrypoint", required=True, help="a file among the artifacts, or module:object")
+    parser.add_argument("--trusted", action="store_true", help="the artifacts may be unpickled")
+    parser.add_argument("--batch", action="store_true", help="requests may share a call of a Python model")
+    parser.add_argument("--inputs", help="what it takes, as a JSON list of {name, datatype, shape}")
+    parser.add_argument("--outputs", help="what it gives when nothing else is asked for, likewise")
+    said = parser.parse_args(arguments)
+    inputs, outputs = declared.read(said.inputs, "--inputs"), declared.read(said.outputs, "--outputs")
+    return Wanted(said.framework, said.entrypoint, said.trusted, said.batch, inputs, outputs)
+
+
+def _required(environ: Mapping[str, str], name: str) -> str:
+    value = environ.get(name)
+    if not value:
+        raise LoadError(f"{name} is not set")
+    return value
+
+
+def _give_up(error: BaseException, termination_log: str | None) -> int:
+    _print_from_the_model_on(error)
+    message = _last_words(error)
+    log.error("gave up: %s", message)
+    watchdog.leave_last_words(termination_log, message)
+    return EXIT_PERMANENT
+
+
+def _print_from_the_model_on(error: BaseException) -> None:
+    """Its author reads this in the log of a failed deployment; how we got to the model's code tells them nothing."""
+    link: BaseException | None = error
+    seen = set()
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        theirs = None if isinstance(link, LoadError) else link.__traceback__
+        while theirs is not None and theirs.tb_frame.f_code.co_filename.startswith(_OURS):
+            theirs = theirs.tb_next
+        if theirs is not None or isinstance(error, LoadError):  # else it is a fault of ours: keep all
+            link.__traceback__ = theirs
+        link = link.__cause__ or link.__context__
+    traceback.print_exception(error)
+
+
+def _last_words(error: BaseException) -> str:
+    """One line."""
+    if isinstance(error, LoadError):
+        return " ".join(str(error).split())
+    hint = ""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        hint = f"; the model needs it: pip install {error.name.partition('.')[0]}"
+    return " ".join(batches.described(error).split()) + hint
+
+
+def _set_up_log() -> None:
+    """Only our own logger: the user's code sets up logging as it likes."""
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    handler.addFilter(_FewerErrors())
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
+
+class _FewerErrors(logging.Filter):
+    """A model that fails for every request must not fill the disk: one error a second is enough to see why."""
+
+    _last = float("-inf")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.ERROR:
+            return True
+        if record.created - self._last < _ERROR_SECONDS:
+            return False
+        self._last = record.created
+        return True

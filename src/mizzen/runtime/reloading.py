@@ -1,0 +1,99 @@
+"""New parameters for a model while it answers: loaded beside it in a thread, taken by the server between two batches.
+
+    idle ──begin──> loading ──socket readable──> taken ──> idle
+
+So no request sees both, and none waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError
+
+log = logging.getLogger("mizzen.runtime")
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """The body of a RELOAD frame."""
+
+    folder: Path
+    entrypoint: str
+    trusted: bool
+
+    @classmethod
+    def of(cls, body: Any) -> Self:
+        """ValueError when it is none."""
+        if not isinstance(body, dict):
+            raise ValueError("a RELOAD frame that holds no map")  # noqa: TRY004 - bad data, not a bad call
+        folder, entrypoint, trusted = (body.get(name) for name in ("artifacts", "entrypoint", "trusted"))
+        if not isinstance(folder, str) or not isinstance(entrypoint, str) or not isinstance(trusted, bool):
+            raise ValueError("a RELOAD frame needs artifacts, entrypoint and trusted")  # noqa: TRY004
+        return cls(Path(folder), entrypoint, trusted)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    token: Any
+    """What `begin` was given."""
+    model: LoadedModel | None
+    fault: str = ""
+
+
+class Reloader:
+    """`socket` is readable when there is an outcome to take. One at a time."""
+
+    def __init__(
+        self, load: Callable[[LoadedModel, Reload], LoadedModel], told: Callable[[BaseException], str]
+    ) -> None:
+        """`told`: an error in words."""
+        self._load = load
+        self._told = told
+        self._busy = False
+        self._outcome: Outcome | None = None
+
+    def __enter__(self) -> Self:
+        self.socket, self._writer = socket.socketpair()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.socket.close()
+        self._writer.close()
+
+    def begin(self, model: LoadedModel, wish: Reload, token: Any) -> bool:
+        """False when another one is under way."""
+        if self._busy:
+            return False
+        self._busy = True
+        # A daemon: who is told to end need not wait for it.
+        threading.Thread(target=self._work, args=(model, wish, token), name="reload", daemon=True).start()
+        return True
+
+    def taken(self) -> Outcome:
+        """Once the socket is readable."""
+        self.socket.recv(1)
+        outcome = self._outcome
+        assert outcome is not None
+        self._outcome, self._busy = None, False
+        return outcome
+
+    def _work(self, model: LoadedModel, wish: Reload, token: Any) -> None:
+        try:
+            self._outcome = Outcome(token, self._load(model, wish))
+        except BaseException as error:  # the user's code may raise anything
+            if not isinstance(error, LoadError):
+                log.exception("reload")
+            self._outcome = Outcome(token, None, str(error) if isinstance(error, LoadError) else self._told(error))
+        with contextlib.suppress(OSError):  # the process ends
+            self._writer.send(b"\0")

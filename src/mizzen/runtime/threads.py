@@ -1,0 +1,28 @@
+"""How many threads a model's libraries may use: MIZZEN_THREADS, so that several runtimes do not fight for the cores.
+
+The libraries read their own variables once, when they are loaded: `limit` has to come before the first import of numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+
+VARIABLE = "MIZZEN_THREADS"
+_LIBRARIES = (
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS", "LOKY_MAX_CPU_COUNT",
+)  # fmt: skip
+
+
+def limit(environ: MutableMapping[str, str]) -> None:
+    """Tell the libraries. What somebody has set for one of them by name stands."""
+    most = allowed(environ)
+    if most is not None:
+        for variable in _LIBRARIES:
+            environ.setdefault(variable, str(most))
+
+
+def allowed(environ: Mapping[str, str]) -> int | None:
+    """None: nobody says. What is no number of threads is nobody's, either: a model can run without it."""
+    text = environ.get(VARIABLE, "")
+    return int(text) if text.isdecimal() and int(text) > 0 else None

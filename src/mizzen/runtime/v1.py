@@ -1,0 +1,138 @@
+"""Requests in V1, the protocol of TF Serving and of KServe before V2: values without shapes or datatypes.
+
+What they are, the signature of the model tells; a model without one gets them as they come. In the row format
+(`instances`) there is one value per row, or one object of values by the names of inputs; in the column format
+(`inputs`) one list of rows, or an object of them. Where a model takes several inputs of one value each, the columns of
+a DataFrame, a row may be a list of them in order.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mizzen.protocol import tensors
+from mizzen.protocol.tensors import Array
+from mizzen.runtime import outputs
+from mizzen.runtime.inputs import ARRAY
+from mizzen.runtime.signature import TensorSpec
+
+DEFAULT_INPUT = "input"
+DEFAULT_SIGNATURE = "serving_default"
+MOST_B64 = 8
+"""Levels of lists below which {"b64": ...} is looked for."""
+
+
+def read(body: Any, declared: Sequence[TensorSpec]) -> list[Any]:
+    """A request as `inputs` takes it: its arrays in place of data, its format in place of `raw`.
+
+    ValueError says what is wrong with it, for the caller.
+    """
+    said = _parsed(body)
+    unknown = said.keys() - {"instances", "inputs", "signature_name"}
+    if unknown:
+        raise ValueError(f"'{min(unknown)}' is unknown here; a request has instances or inputs, and signature_name")
+    if said.get("signature_name", DEFAULT_SIGNATURE) != DEFAULT_SIGNATURE:
+        raise ValueError(f"signature_name: the only one is '{DEFAULT_SIGNATURE}'")
+    if ("instances" in said) == ("inputs" in said):
+        raise ValueError("expected either instances (one per row) or inputs (by columns)")
+    specs = {spec.name: spec for spec in declared}
+    if "instances" in said:
+        arrays, style = _rows(_plain(said["instances"]), specs), outputs.ROWS
+    else:
+        arrays, style = _columns(_plain(said["inputs"]), specs), outputs.COLUMNS
+    given = [
+        [name, tensors.as_datatype(array, text=False)[0].name, list(array.shape), ARRAY, array]
+        for name, array in arrays.items()
+    ]
+    return [given, None, style]
+
+
+def _parsed(body: Any) -> dict[str, Any]:
+    if not isinstance(body, bytes):
+        raise ValueError("a request is [inputs, outputs] or [body]")  # noqa: TRY004 - bad data, not a bad call
+    try:
+        said = tensors.read_document(body)
+    except RecursionError:
+        raise ValueError("the body is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"the body is not JSON: {error}" if body else "the body is empty") from None
+    if not isinstance(said, dict):
+        raise ValueError("the body: expected an object")  # noqa: TRY004
+    return said
+
+
+def _rows(instances: Any, specs: dict[str, TensorSpec]) -> dict[str, Array]:
+    if not isinstance(instances, list) or not instances:
+        raise ValueError("instances: expected a list with at least one")
+    if isinstance(instances[0], dict):
+        return {name: _array("instances", name, values, specs) for name, values in _by_name(instances).items()}
+    if len(specs) > 1:
+        return _in_order(instances, specs)
+    name = next(iter(specs), DEFAULT_INPUT)
+    return {name: _array("instances", name, instances, specs)}
+
+
+def _by_name(instances: list[Any]) -> dict[str, list[Any]]:
+    names = instances[0].keys()
+    if not names:
+        raise ValueError("instances[0]: expected values by the names of inputs")
+    for at, instance in enumerate(instances):
+        if not isinstance(instance, dict) or instance.keys() != names:
+            raise ValueError(f"instances[{at}]: expected an object with {_listed(names)}, as the first has")
+    return {name: [instance[name] for instance in instances] for name in names}
+
+
+def _in_order(instances: list[Any], specs: dict[str, TensorSpec]) -> dict[str, Array]:
+    """Rows of a table: one value for each input."""
+    for at, instance in enumerate(instances):
+        if not isinstance(instance, list) or len(instance) != len(specs):
+            raise ValueError(f"instances[{at}]: expected {len(specs)} values, or an object with {_listed(specs)}")
+    columns = zip(specs, zip(*instances, strict=True), strict=True)
+    return {name: _array("instances", name, list(values), specs) for name, values in columns}
+
+
+def _columns(inputs: Any, specs: dict[str, TensorSpec]) -> dict[str, Array]:
+    if isinstance(inputs, dict) and inputs:
+        return {name: _array("inputs", name, values, specs) for name, values in inputs.items()}
+    if len(specs) > 1:
+        raise ValueError(f"inputs: expected an object with {_listed(specs)}")
+    name = next(iter(specs), DEFAULT_INPUT)
+    return {name: _array("inputs", name, inputs, specs)}
+
+
+def _array(where: str, name: str, values: Any, specs: dict[str, TensorSpec]) -> Array:
+    spec = specs.get(name)
+    try:
+        array = tensors.from_nested(tensors.DATATYPES[spec.datatype] if spec else None, values)
+    except ValueError as error:
+        raise ValueError(f"{where}: input '{name}': {error}") from None
+    if spec is not None and array.ndim == 1 and spec.shape == (-1, 1):
+        return array[:, np.newaxis]  # a value for a row of one
+    return array
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Bytes where {"b64": ...} stands for them."""
+    if isinstance(value, list) and depth <= MOST_B64 and value and isinstance(value[0], dict | list):
+        return [_plain(one, depth + 1) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"b64"}:
+        return _bytes(value["b64"])
+    return {name: _plain(one, depth + 1) for name, one in value.items()} if depth <= 1 else value
+
+
+def _bytes(text: Any) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        raise ValueError("b64: expected text in base64") from None
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(f"'{name}'" for name in names)

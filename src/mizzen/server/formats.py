@@ -1,0 +1,157 @@
+"""What a model file is, by what is in it. Nothing is unpickled: of a pickle only the names it would import are read.
+
+Blocking. No more than the beginning of a file is read, and of a pickle so many opcodes.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import pickletools
+import re
+import zipfile
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from mizzen import frameworks
+
+_HEAD = 4096
+_MOST_BYTES = 4 << 20
+_MOST_OPCODES = 200_000
+_PLUMBING = ("joblib", "numpy", "builtins", "copyreg", "_codecs")
+"""What nearly every pickle imports, whatever it holds."""
+_FIELDS = (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42)
+"""Tags of a ModelProto's fields."""
+_GZIP, _ZLIB, _BZ2, _XZ = b"\x1f\x8b", b"\x78", b"BZh", b"\xfd7zXZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    framework: str | None
+    """None: it cannot be served as it is, and `advice` says what to do."""
+    advice: str = ""
+
+
+def look(file: Path, name: str) -> Look | None:
+    """What this file, which is called `name`, holds; None when it is nothing we know."""
+    suffix = Path(name).suffix.lower()
+    with file.open("rb") as stream:
+        head = stream.read(_HEAD)
+    if not head:
+        return _by_suffix(suffix)
+    said = _skops(file, head) or _xgboost(head) or _lightgbm(head) or _onnx(head, suffix)
+    return said or _pickle(file, head, suffix) or _by_suffix(suffix)
+
+
+def _by_suffix(suffix: str) -> Look | None:
+    """For content that says nothing: only where one framework alone has such files."""
+    owners = [one.name for one in frameworks.TABLE.values() if suffix in one.suffixes]
+    if suffix in frameworks.PICKLES:
+        return Look("sklearn")
+    return Look(owners[0]) if len(owners) == 1 and suffix not in (".json", ".txt", ".model", ".py") else None
+
+
+def _skops(file: Path, head: bytes) -> Look | None:
+    if not head.startswith(b"PK\x03\x04"):
+        return None
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = set(archive.namelist())
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return None
+    if "schema.json" in names:
+        return Look("sklearn")
+    if any(name.endswith("/data.pkl") for name in names):
+        return Look("pytorch")
+    return Look("tensorflow") if {"metadata.json", "config.json"} <= names else None
+
+
+def _xgboost(head: bytes) -> Look | None:
+    if head.startswith((b"binf", b"{L\x00\x00\x00\x00\x00\x00\x00\x07learner")):
+        return Look("xgboost")
+    start = head.lstrip()
+    if start.startswith(b"{") and re.match(rb'\{\s*"(learner|version)"\s*:', start) and b"learner" in head:
+        return Look("xgboost")
+    return None
+
+
+def _lightgbm(head: bytes) -> Look | None:
+    return Look("lightgbm") if re.match(rb"tree\r?\nversion=v\d", head) else None
+
+
+def _onnx(head: bytes, suffix: str) -> Look | None:
+    """A ModelProto begins with its ir_version, a small number; what follows are fields that it may have."""
+    likely = len(head) > 3 and head[0] == 0x08 and head[1] < 0x20 and head[2] in _FIELDS
+    return Look("onnx") if likely or (suffix == ".onnx" and head[0] == 0x08) else None
+
+
+def _pickle(file: Path, head: bytes, suffix: str) -> Look | None:
+    opened = _opened(file, head)
+    if opened is None:
+        return None
+    modules = []
+    try:
+        with opened as stream:
+            start = stream.read(_MOST_BYTES)
+        if start[:1] != b"\x80" and suffix not in frameworks.PICKLES:
+            return None
+        for module in _modules(start):
+            if module not in modules:
+                modules.append(module)
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
+        pass  # damaged, or cut where we stopped to read: what was found until then counts
+    return _of_modules(modules) if modules else None
+
+
+def _opened(file: Path, head: bytes) -> IO[bytes] | None:
+    """The pickle itself: joblib compresses with whatever it was told."""
+    openers: tuple[tuple[bytes, Callable[[Path], Any]], ...] = (
+        (_GZIP, gzip.open), (_BZ2, bz2.open), (_XZ, lzma.open),
+    )  # fmt: skip
+    for magic, opener in openers:
+        if head.startswith(magic):
+            return opener(file)  # type: ignore[no-any-return]
+    if head.startswith(_ZLIB) and len(head) > 1 and (head[0] * 256 + head[1]) % 31 == 0:
+        with file.open("rb") as stream:
+            return io.BytesIO(zlib.decompressobj().decompress(stream.read(_MOST_BYTES), _MOST_BYTES))
+    return file.open("rb")
+
+
+def _modules(data: bytes) -> Iterator[str]:
+    """The modules of all that a pickle would import, in their order."""
+    pushed: deque[Any] = deque((None, None), maxlen=2)
+    memo: dict[Any, Any] = {}
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(io.BytesIO(data))):
+        name = opcode.name
+        if count > _MOST_OPCODES:
+            return
+        if name == "MEMOIZE" or name.endswith("PUT"):
+            memo[len(memo) if name == "MEMOIZE" else argument] = pushed[-1]
+            continue
+        if name == "GLOBAL":
+            yield str(argument).split(" ", maxsplit=1)[0]
+        elif name == "STACK_GLOBAL" and isinstance(pushed[0], str):
+            yield pushed[0]
+        # Only texts matter: module and name are the last two of them before a STACK_GLOBAL.
+        pushed.append(memo.get(argument) if name.endswith("GET") else argument if "UNICODE" in name else None)
+
+
+def _of_modules(modules: list[str]) -> Look:
+    tops = [module.partition(".")[0] for module in modules]
+    first = next((top for top in tops if top not in _PLUMBING), "")
+    if "__main__" in tops:
+        return Look(
+            None,
+            "a pickle that needs what the script defined that wrote it (__main__): define that in a module, import it "
+            "in the script, and deploy the new file in a folder together with the module",
+        )
+    if first == "cloudpickle":
+        return Look("python")
+    # A pipeline may hold a model of another library: what the file begins with is what is called.
+    return Look(first if first in ("xgboost", "lightgbm") else "sklearn")

@@ -1,0 +1,20 @@
+"""Where the programs of this folder ask."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from kserve import InferenceRESTClient, RESTConfig
+
+ROWS = np.array([[5.1, 3.5, 1.4, 0.2], [6.7, 3.1, 5.6, 2.4]])
+PREDICTED = [0, 2]
+
+
+def url() -> str:
+    return "http://" + str(json.loads((Path.home() / "inference.json").read_text())["url"])
+
+
+def client(protocol: str) -> InferenceRESTClient:
+    return InferenceRESTClient(RESTConfig(protocol=protocol, retries=0))

@@ -1,0 +1,50 @@
+"""A 503 says when to ask again, whichever way the request came."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mizzen.access.policy import Target
+from mizzen.gateway.answers import Answer
+from mizzen.gateway.app import SlowInference
+from mizzen.gateway.calls import FAILED, UNAVAILABLE
+from mizzen.gateway.exchange import Exchange
+from mizzen.gateway.infer import Inference
+from mizzen.gateway.metrics import Counters
+from mizzen.gateway.routes import Endpoint
+
+
+class Connection:
+    def advance(self) -> None:
+        pass
+
+
+def begun(inference: Inference) -> None:
+    target = Target("default", "Model", "m", models=frozenset({"m"}))
+    inference.endpoint = Endpoint("default", "m", "1", None, target, (), lambda call: None, 10.0, b"", Counters())
+    inference.live = True
+    inference.id = b"an-id"
+    inference.began = 0.0
+
+
+@pytest.mark.parametrize(
+    ("code", "retry", "told"), [(UNAVAILABLE, 7, [b"7"]), (UNAVAILABLE, 1, [b"1"]), (FAILED, 1, [])]
+)
+def test_of_requests_on_either_path(code: int, retry: int, told: list[bytes]) -> None:
+    fast = Exchange(Connection(), closes=False)
+    begun(fast)
+    fast.settle(code, b"full", 1.0, retry)
+    head = fast.rendered(b"", last=False).split(b"\r\n\r\n")[0].split(b"\r\n")
+    assert [line.partition(b": ")[2] for line in head if line.startswith(b"retry-after: ")] == told
+
+    async def slow() -> Answer:
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        inference = SlowInference(answer)
+        begun(inference)
+        inference.settle(code, b"full", 1.0, retry)
+        return await answer
+
+    headers = asyncio.run(slow()).headers
+    assert [value for name, value in headers if name == b"retry-after"] == told

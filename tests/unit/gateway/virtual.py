@@ -1,0 +1,135 @@
+"""A queue by itself, in virtual time: no sockets, no loop. Replicas do what the test says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mizzen.gateway.calls import Call
+from mizzen.gateway.queues import Queue
+from mizzen.gateway.signature import Hello
+from mizzen.gateway.sweeper import Sweeper
+from mizzen.gateway.turns import LARGE_BYTES
+from mizzen.graph.plan import Server
+from mizzen.protocol import frames
+
+BYTE_LIMIT = 2_000_000
+LARGE = LARGE_BYTES + 1
+HELLO = Hello(state="ready")
+
+
+class Recorded(Call):
+    __slots__ = ("ends", "retry", "sent")
+
+    def __init__(self, item: Any, deadline: float, size: int = 10, began: float = 100.0) -> None:
+        self.item = item
+        self.size = size
+        self.began = began
+        self.deadline = deadline
+        self.live = True
+        self.alone = False
+        self.ends: list[tuple[int, bytes]] = []
+        self.retry = 0
+        self.sent = 0
+
+    def __repr__(self) -> str:
+        return f"{self.item}"
+
+    def settle(self, code: int, payload: bytes, now: float, retry: int = 1) -> None:
+        self.live = False
+        self.ends.append((code, payload))
+        self.retry = retry
+
+    def cancel(self, now: float) -> None:
+        self.live = False
+
+    @property
+    def code(self) -> int:
+        """How it ended; 0: not yet."""
+        return self.ends[0][0] if self.ends else 0
+
+
+class Hand:
+    """A worker that keeps what it is sent until the test answers."""
+
+    def __init__(self) -> None:
+        self.batch: list[Call] | None = None
+        self.sent: list[list[Call]] = []
+
+    def send(self, batch: list[Call]) -> None:
+        assert self.batch is None, "one batch at a time"
+        for call in batch:
+            assert call.live, "nobody waits for what is sent"
+            assert isinstance(call, Recorded)
+            call.sent += 1
+        self.batch = batch
+        self.sent.append(batch)
+
+    def answer(self, queue: Queue, seconds: float = 1.0) -> None:
+        """`seconds`: what the model took, as the runtime tells it."""
+        assert self.batch is not None
+        batch, self.batch = self.batch, None
+        queue.answered(self, [(frames.OK, str(call.item).encode()) for call in batch], seconds)
+
+
+class World:
+    """Virtual time and the callbacks that wait for it."""
+
+    def __init__(self, *, limit: int = 5, byte_limit: int = BYTE_LIMIT, **server: Any) -> None:
+        self.now = 100.0
+        self._soon: list[Callable[[], None]] = []
+        self._later: list[tuple[float, Callable[[], None]]] = []
+        self.sweeper = Sweeper(lambda: self.now, self.later)
+        served: dict[str, Any] = {"addresses": ("unix:a",), "batch_size": 4} | server
+        self.queue = Queue(
+            Server(id="default/m", model="m", version="1", **served),
+            limit=limit,
+            byte_limit=byte_limit,
+            hold_seconds=1.0,
+            clock=lambda: self.now,
+            call_soon=self._soon.append,
+            call_later=self.later,
+            sweeper=self.sweeper,
+        )
+
+    def hand(self) -> Hand:
+        hand = Hand()
+        self.queue.joined(hand, HELLO)
+        return hand
+
+    def ask(self, item: Any, seconds: float = 100.0, size: int = 10) -> Recorded:
+        """A call that begins now."""
+        call = Recorded(item, self.now + seconds, size, began=self.now)
+        self.queue.submit(call)
+        return call
+
+    def learn(self, hand: Hand, seconds: float, *, size: int = 10, batches: int = 8) -> None:
+        """Batches of one call that are out for so long each."""
+        for _ in range(batches):
+            self.ask("known", size=size)
+            self.turn()
+            self.wait(seconds)
+            hand.answer(self.queue, seconds)
+        hand.sent.clear()
+
+    def later(self, after: float, do: Callable[[], None]) -> None:
+        self._later.append((self.now + after, do))
+
+    def turn(self) -> None:
+        soon, self._soon[:] = self._soon[:], []
+        for do in soon:
+            do()
+
+    def wait(self, seconds: float) -> None:
+        end = self.now + seconds
+        self.turn()
+        while due := sorted((at, n) for n, (at, _) in enumerate(self._later) if at <= end):
+            at, n = due[0]
+            self.now = max(self.now, at)
+            self._later.pop(n)[1]()
+            self.turn()
+        self.now = end
+
+    @property
+    def timers(self) -> int:
+        return len(self._later)

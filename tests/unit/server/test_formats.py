@@ -1,0 +1,132 @@
+"""Files of the real frameworks are known by their content, whatever they are called, and none is unpickled."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import joblib
+import lightgbm
+import numpy as np
+import onnx
+import pytest
+import skops.io
+import xgboost
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from mizzen.server import formats
+
+ROWS = np.random.default_rng(0).normal(size=(40, 3))
+LABELS = (ROWS[:, 0] > 0).astype(int)
+
+
+class Local:
+    """Stands for a class of the user's own module."""
+
+
+class Explosive:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path("exploded"),)
+
+
+def look(file: Path) -> str | None:
+    found = formats.look(file, file.name)
+    return found.framework if found else None
+
+
+@pytest.mark.parametrize("name", ["model", "model.json", "model.ubj", "m.model", "weights.bin"])
+def test_xgboost(tmp_path: Path, name: str) -> None:
+    model = xgboost.XGBClassifier(n_estimators=2).fit(ROWS, LABELS)
+    for form in ("json", "ubj"):
+        (tmp_path / name).write_bytes(model.get_booster().save_raw(form))
+        assert look(tmp_path / name) == "xgboost"
+    model.save_model(tmp_path / "m.json")
+    (tmp_path / name).write_text(json.dumps(json.loads((tmp_path / "m.json").read_text()), indent=1))
+    assert look(tmp_path / name) == "xgboost"
+
+
+def test_lightgbm(tmp_path: Path) -> None:
+    model = lightgbm.LGBMRegressor(n_estimators=2, verbosity=-1).fit(ROWS, LABELS)
+    for name in ("model.txt", "model", "model.lgb"):
+        model.booster_.save_model(tmp_path / name)
+        assert look(tmp_path / name) == "lightgbm"
+    (tmp_path / "notes.txt").write_text("tree\nhouse")
+    assert look(tmp_path / "notes.txt") is None
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_onnx(tmp_path: Path, named: bool) -> None:
+    tensor = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 2])
+    other = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", 2])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Abs", ["x"], ["y"])], "g", [tensor], [other])
+    model = onnx.helper.make_model(graph, **({"producer_name": "somebody"} if named else {}))
+    onnx.save(model, tmp_path / "model")
+    assert look(tmp_path / "model") == "onnx"
+
+
+def test_skops_and_other_zips(tmp_path: Path) -> None:
+    skops.io.dump(LinearRegression().fit(ROWS, LABELS), tmp_path / "model.zip")
+    assert look(tmp_path / "model.zip") == "sklearn"
+
+
+@pytest.mark.parametrize("compress", [0, ("zlib", 3), ("gzip", 3), ("bz2", 3), ("xz", 3)])
+@pytest.mark.parametrize(
+    ("model", "framework"),
+    [
+        (LinearRegression(), "sklearn"),
+        (xgboost.XGBRegressor(n_estimators=2), "xgboost"),
+        (lightgbm.LGBMRegressor(n_estimators=2, verbosity=-1), "lightgbm"),
+        (make_pipeline(StandardScaler(), lightgbm.LGBMRegressor(n_estimators=2, verbosity=-1)), "sklearn"),
+    ],
+    ids=["sklearn", "xgboost", "lightgbm", "pipeline"],
+)
+def test_pickles_by_what_they_import(tmp_path: Path, model: Any, framework: str, compress: Any) -> None:
+    joblib.dump(model.fit(ROWS, LABELS), tmp_path / "model.joblib", compress=compress)
+    assert look(tmp_path / "model.joblib") == framework
+    for protocol in (2, 4, 5):
+        (tmp_path / "model.pkl").write_bytes(pickle.dumps(model, protocol))
+        assert look(tmp_path / "model.pkl") == framework
+
+
+def test_a_function_by_cloudpickle_is_python(tmp_path: Path) -> None:
+    offset = 3
+    (tmp_path / "model.pkl").write_bytes(cloudpickle.dumps(lambda inputs: inputs["x"] + offset))
+    assert look(tmp_path / "model.pkl") == "python"
+
+
+def test_a_class_of_a_script_is_told_what_to_do(tmp_path: Path) -> None:
+    script = "import pickle, sys\nclass Model:\n    pass\npickle.dump(Model(), open(sys.argv[1], 'wb'))\n"
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "m.pkl")], check=True)
+    found = formats.look(tmp_path / "m.pkl", "m.pkl")
+    assert found is not None
+    assert found.framework is None
+    assert "define that in a module" in found.advice
+
+
+def test_nothing_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.pkl").write_bytes(pickle.dumps(Explosive()))
+    assert look(tmp_path / "m.pkl") == "sklearn"
+    assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "wanted"),
+    [
+        ("m.joblib", b"", "sklearn"), ("m.pkl", b"\x80\x04", "sklearn"), ("m.pkl", b"\x1f\x8b broken", "sklearn"),
+        ("m.onnx", b"", "onnx"), ("m.ubj", b"", "xgboost"), ("m.pt", b"", "pytorch"), ("data.csv", b"1,2", None),
+        ("settings.json", b'{"version": 3}', None), ("notes.txt", b"text", None), ("m.joblib", b"\x78\x9c", "sklearn"),
+    ],
+)  # fmt: skip
+def test_the_name_may_tell_what_the_content_does_not(
+    tmp_path: Path, name: str, data: bytes, wanted: str | None
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert look(tmp_path / name) == wanted

@@ -1,0 +1,26 @@
+"""The one table of frameworks agrees with what can be installed, what there is to load, and what the docs say."""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from mizzen import frameworks
+from mizzen.frameworks import Framework
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PAGE = (ROOT / "docs" / "serving-models.md").read_text()
+
+
+@pytest.mark.parametrize("framework", frameworks.TABLE.values(), ids=lambda framework: framework.name)
+def test_each_that_is_served_can_be_installed_and_loaded(framework: Framework) -> None:
+    if framework.loader is None:
+        assert framework.extra is None
+        return
+    assert callable(importlib.import_module(framework.loader).load)
+    assert framework.extra is None or framework.extra in PROJECT["optional-dependencies"]
+    assert f"| `{framework.name}` |" in PAGE
