@@ -1,4 +1,4 @@
-"""What is derived from the code: docs/reference/, deploy/crds/ and the OpenAPI document. The same code always gives
+"""What is derived from the code: docs/reference/, deploy/crds/ and the OpenAPI documents. The same code always gives
 the same files.
 
 `python -m tools.gen` writes them; with `--check` it only says which are stale, and exits 1.
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.derived import crds, door, openapi
+from tools.derived import crds, door, inference, openapi
 from tools.reference import cli, conditions, errors, http, kinds, modules, sdk, settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,7 +30,7 @@ FOLDERS = ("docs/reference/**/*.md", "deploy/crds/*.yaml", "src/mizzen/server/do
 def files() -> dict[str, str]:
     """Path to content, of all of them."""
     single = {name: page() for name, page in PAGES.items()}
-    return single | kinds.pages() | modules.pages() | crds.pages() | openapi.pages() | door.pages()
+    return single | kinds.pages() | modules.pages() | crds.pages() | openapi.pages() | inference.pages() | door.pages()
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:

@@ -10,23 +10,28 @@ whether it is ready, one must be allowed to read it or to call it; lists and met
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
 from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 
 import mizzen
 from mizzen.access.policy import Verb
 from mizzen.errors import NotFound, TooLarge, Unavailable
+from mizzen.gateway import paths
 from mizzen.gateway.infer import Asked, Inference, Service
 from mizzen.gateway.intake import CROWDED, Share
+from mizzen.gateway.paths import Found
 from mizzen.gateway.permits import ALLOWED, FORBIDDEN, PLANE, PREDICT, READ, SEE, UNAUTHENTICATED, Ruling
 from mizzen.gateway.queues import UNAVAILABLE, Queue
-from mizzen.gateway.routes import DEFAULT_NAMESPACE, Endpoint
+from mizzen.gateway.routes import Endpoint
 from mizzen.protocol import v2
 
+DOCUMENT = Path(__file__).with_name("openapi.json")
+"""This API as an OpenAPI document, made by `make gen`; here it is only handed out."""
 LOOK_SECONDS = 0.02
 """Between two looks for the hello that a request for metadata waits for."""
 
@@ -38,10 +43,10 @@ _RETRY: Header = (b"retry-after", b"1")
 _CLOSE: Header = (b"connection", b"close")
 _CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="mizzen"')
 _OPEN = {
-    "": {"name": "mizzen inference", "links": ["/v2", "/v2/models", "/metrics", "/healthz"]},
-    "healthz": {"status": "ok"},
-    "v2/health/live": {"live": True},
-    "v2/health/ready": {"ready": True, "live": True},
+    "index": {"name": "mizzen inference", "links": ["/v2", "/v2/models", "/metrics", "/healthz", "/openapi.json"]},
+    "health": {"status": "ok"},
+    "live": {"live": True},
+    "ready": {"ready": True, "live": True},
 }
 _SERVER = {"name": "mizzen", "version": mizzen.__version__, "extensions": []}
 
@@ -51,16 +56,6 @@ class Answer:
     code: int
     body: bytes
     headers: tuple[Header, ...] = (JSON,)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelPath:
-    """[/ns/<namespace>]/v2/models/<name>[/versions/<version>][/<what>]"""
-
-    namespace: str
-    name: str
-    version: str | None
-    what: str
 
 
 class SlowInference(Inference):
@@ -81,43 +76,45 @@ class App:
     def __init__(self, service: Service, queues: Callable[[], Iterable[Queue]]) -> None:
         self._service = service
         self._queues = queues
+        self._document = DOCUMENT.read_bytes()
+        self._tag = b'"%b"' % hashlib.sha256(self._document).hexdigest()[:32].encode()
 
     async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         assert scope["type"] == "http"
-        namespace, path = _split(scope["raw_path"])
-        model = _model_path(namespace, path)
+        found = paths.find(scope["raw_path"])
         given = tuple(value for name, value in scope["headers"] if name == b"authorization")
         asked = Asked(scope["method"], scope["raw_path"].decode("latin-1"), given)
-        if model is not None and model.what == "infer":
+        if found is not None and found.what == "infer":
             if scope["method"] == "POST":
-                answer = await self._infer(asked, model, dict(scope["headers"]).get(b"mizzen-timeout-ms"), receive)
+                answer = await self._infer(asked, found, dict(scope["headers"]).get(b"mizzen-timeout-ms"), receive)
             else:
                 answer = self._refused(405, "this path takes POST", (b"allow", b"POST"))
         else:
-            answer = self._read(asked, namespace, path, model)
+            answer = _nothing() if found is None else self._read(asked, found, scope["headers"])
             if answer.code not in (404, UNAUTHENTICATED, FORBIDDEN) and scope["method"] not in ("GET", "HEAD"):
                 answer = _error(405, "this path takes GET and HEAD", (b"allow", b"GET, HEAD"))
-            elif answer.code == UNAVAILABLE and model is not None and model.what == "metadata":
-                answer = await self._held(asked, model, receive)
+            elif answer.code == UNAVAILABLE and found is not None and found.what == "metadata":
+                answer = await self._held(asked, found, receive)
         if answer is None:
             return  # nobody is there any more
-        length = (b"content-length", str(len(answer.body)).encode())
-        await send({"type": "http.response.start", "status": answer.code, "headers": [*answer.headers, length]})
+        # Who has the document is told nothing of its length: this would be that of an empty one.
+        length = () if answer.code == 304 else ((b"content-length", str(len(answer.body)).encode()),)
+        await send({"type": "http.response.start", "status": answer.code, "headers": [*answer.headers, *length]})
         await send({"type": "http.response.body", "body": answer.body, "more_body": False})
 
-    def _read(self, asked: Asked, namespace: str | None, path: list[str], model: ModelPath | None) -> Answer:
-        if model is not None:
-            return self._about(asked, model)
-        if path == ["v2", "models"]:
-            return self._models(asked, namespace or DEFAULT_NAMESPACE)
-        if path == ["metrics"] and namespace is None:
-            return self._metrics(asked)
-        if path == ["v2"]:
-            return self._refusal(asked, self._plane(asked)) or _json(_SERVER)
-        fixed = _OPEN.get("/".join(path))
-        if fixed is None or (namespace is not None and path[0] != "v2"):
-            return _error(404, "there is nothing at this path; see /")
-        return _json(fixed)
+    def _read(self, asked: Asked, found: Found, headers: Iterable[Header]) -> Answer:
+        what = found.what
+        if what in _OPEN:
+            return _json(_OPEN[what])
+        if what == "models":
+            return self._models(asked, found.namespace)
+        if found.model:
+            return self._about(asked, found)
+        if refusal := self._refusal(asked, self._plane(asked)):
+            return refusal
+        if what == "server":
+            return _json(_SERVER)
+        return self._metrics(asked) if what == "metrics" else self._described(headers)
 
     def _models(self, asked: Asked, namespace: str) -> Answer:
         some = self._service.permits.rule_some(asked.credentials, SEE, namespace)
@@ -131,10 +128,17 @@ class App:
         return _json({"models": models})
 
     def _metrics(self, asked: Asked) -> Answer:
-        if refusal := self._refusal(asked, self._plane(asked)):
-            return refusal
         text = self._service.metrics.render(self._queues(), lambda space, name: self._sees(asked, space, name))
         return Answer(200, text, (PROMETHEUS,))
+
+    def _described(self, headers: Iterable[Header]) -> Answer:
+        """openapi.json, unless they have it."""
+        given = b",".join(value for name, value in headers if name == b"if-none-match")
+        known = [tag.strip().removeprefix(b"W/") for tag in given.split(b",")]
+        kept = (b"etag", self._tag), (b"cache-control", b"no-cache")
+        if self._tag in known or b"*" in known:
+            return Answer(304, b"", kept)
+        return Answer(200, self._document, (JSON, *kept))
 
     def _plane(self, asked: Asked) -> Ruling:
         return self._service.permits.rule(asked.credentials, READ, PLANE)
@@ -143,8 +147,8 @@ class App:
         target = self._service.routes.target(namespace, name)
         return self._service.permits.rule(asked.credentials, SEE, target).code == ALLOWED
 
-    def _may(self, asked: Asked, path: ModelPath, verbs: tuple[Verb, ...]) -> Ruling:
-        target = self._service.routes.target(path.namespace, path.name, path.version)
+    def _may(self, asked: Asked, found: Found, verbs: tuple[Verb, ...]) -> Ruling:
+        target = self._service.routes.target(found.namespace, found.model, found.version)
         return self._service.permits.rule(asked.credentials, verbs, target)
 
     def _refusal(self, asked: Asked, ruling: Ruling) -> Answer | None:
@@ -155,35 +159,39 @@ class App:
         more = {UNAUTHENTICATED: (_CHALLENGE,), UNAVAILABLE: (_RETRY,)}.get(ruling.code, ())
         return self._refused(ruling.code, ruling.reason, *more)
 
-    def _about(self, asked: Asked, path: ModelPath) -> Answer:
-        if refusal := self._refusal(asked, self._may(asked, path, SEE)):
+    def _about(self, asked: Asked, found: Found) -> Answer:
+        if refusal := self._refusal(asked, self._may(asked, found, SEE)):
             return refusal
         try:
-            found = self._service.routes.name(path.namespace, path.name)
-            endpoint = self._service.routes.find(path.namespace, path.name, path.version)
+            name = self._service.routes.name(found.namespace, found.model)
+            endpoint = self._endpoint(found)
         except NotFound as error:
             return _error(404, error.message)
         except Unavailable as error:
             return _error(UNAVAILABLE, error.message, _RETRY)
-        if path.what == "ready":
-            return _json({"name": path.name, "ready": True}) if endpoint.ready else _not_ready(endpoint)
+        if found.what == "model_ready":
+            return _json({"name": found.model, "ready": True}) if endpoint.ready else _not_ready(endpoint)
         hello = endpoint.hello
         if hello is None:
             return _not_ready(endpoint)
         metadata = {
-            "name": path.name,
-            "versions": list(found.versions),
+            "name": found.model,
+            "versions": list(name.versions),
             "platform": hello.framework,
             "inputs": hello.inputs,
             "outputs": hello.outputs,
         }
         return _json(metadata)
 
-    async def _held(self, asked: Asked, path: ModelPath, receive: ASGIReceiveCallable) -> Answer | None:
+    def _endpoint(self, found: Found) -> Endpoint:
+        """NotFound; Unavailable before the first Table."""
+        return self._service.routes.find(found.namespace, found.model, found.version)
+
+    async def _held(self, asked: Asked, found: Found, receive: ASGIReceiveCallable) -> Answer | None:
         """Metadata as soon as a replica is there, waited for just as infer requests wait. None: the client has gone."""
         gone = asyncio.ensure_future(_disconnected(receive))
         try:
-            while (answer := self._about(asked, path)).code == UNAVAILABLE and self._may_hold(path):
+            while (answer := self._about(asked, found)).code == UNAVAILABLE and self._may_hold(found):
                 await asyncio.wait((gone,), timeout=LOOK_SECONDS)
                 if gone.done():
                     return None
@@ -191,21 +199,21 @@ class App:
         finally:
             gone.cancel()
 
-    def _may_hold(self, path: ModelPath) -> bool:
+    def _may_hold(self, found: Found) -> bool:
         try:
-            endpoint = self._service.routes.find(path.namespace, path.name, path.version)
+            endpoint = self._endpoint(found)
         except Unavailable:
             return False
         return endpoint.may_hold(self._service.clock())
 
     async def _infer(
-        self, asked: Asked, path: ModelPath, timeout_ms: bytes | None, receive: ASGIReceiveCallable
+        self, asked: Asked, found: Found, timeout_ms: bytes | None, receive: ASGIReceiveCallable
     ) -> Answer | None:
         try:
-            self._callable(asked, path)
+            self._callable(asked, found)
             body = await self._body(receive)
             # Again: a new Table, or other rights, may have come while the body did.
-            endpoint = self._callable(asked, path)
+            endpoint = self._callable(asked, found)
         except _Refused as error:
             return error.answer
         except NotFound as error:
@@ -227,11 +235,11 @@ class App:
             gone.cancel()
             inference.cancel(self._service.clock())
 
-    def _callable(self, asked: Asked, path: ModelPath) -> Endpoint:
-        refusal = self._refusal(asked, self._may(asked, path, PREDICT))
+    def _callable(self, asked: Asked, found: Found) -> Endpoint:
+        refusal = self._refusal(asked, self._may(asked, found, PREDICT))
         if refusal is not None:
             raise _Refused(refusal)
-        return self._service.routes.find(path.namespace, path.name, path.version)
+        return self._endpoint(found)
 
     async def _body(self, receive: ASGIReceiveCallable) -> bytes | None:
         """None when the client left while it sent it."""
@@ -269,31 +277,16 @@ async def _disconnected(receive: ASGIReceiveCallable) -> None:
         pass
 
 
-def _split(raw_path: bytes) -> tuple[str | None, list[str]]:
-    """The namespace, where the path names one, and the segments after it, each unescaped by itself."""
-    segments = [unquote_to_bytes(segment).decode(errors="replace") for segment in raw_path[1:].split(b"/")]
-    if segments[0] == "ns" and len(segments) > 2 and segments[1]:
-        return segments[1], segments[2:]
-    return None, segments
-
-
-def _model_path(namespace: str | None, path: list[str]) -> ModelPath | None:
-    if path[:2] != ["v2", "models"] or len(path) < 3 or not path[2]:
-        return None
-    name, rest, version = path[2], path[3:], None
-    if rest[:1] == ["versions"] and len(rest) > 1 and rest[1]:
-        version, rest = rest[1], rest[2:]
-    if rest not in ([], ["ready"], ["infer"]):
-        return None
-    return ModelPath(namespace or DEFAULT_NAMESPACE, name, version, rest[0] if rest else "metadata")
-
-
 def _json(value: Any) -> Answer:
     return Answer(200, v2.to_json(value))
 
 
 def _error(code: int, text: str, *headers: Header) -> Answer:
     return Answer(code, v2.error(text), (JSON, *headers))
+
+
+def _nothing() -> Answer:
+    return _error(404, "there is nothing at this path; see /")
 
 
 def _not_ready(endpoint: Endpoint) -> Answer:

@@ -16,7 +16,21 @@ from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.findings import Context, Warn
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.server import admission, audit, auth, family, guards, references, removal, targets, trust, views, warnings
+from mizzen.reconcile.recorder import Note
+from mizzen.server import (
+    admission,
+    audit,
+    auth,
+    family,
+    guards,
+    ownership,
+    references,
+    removal,
+    targets,
+    trust,
+    views,
+    warnings,
+)
 from mizzen.server.bodies import read_object
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
@@ -44,11 +58,12 @@ async def create(request: Request) -> Response:
     body = await read_object(request)
     plane = plane_of(request)
     version = _version(request, ref)
-    spec = await _spec(plane.store, body, ref, version)
+    model, spec = await _spec(plane.store, body, ref, version)
     wanted = Resource("InferenceModel", Meta("", ref.namespace), spec)
     await trust.require_names(request, wanted)
     trust.require(request, wanted)
     stored, odd = await _create_named(plane, ref, version, spec, actor)
+    plane.recorder.noted(model, Note("Served", f"{actor.name} serves version {version} as {stored.meta.name}"))
     place = f"/model/{ref.name}/serve/{version}/{stored.meta.name}"
     location = {"Location": views.located(place, ref.namespace)}
     return warnings.attach(JSONResponse(views.server(stored, plane.inference_url), 201, headers=location), odd)
@@ -99,13 +114,14 @@ def server_names(model: str, version: str) -> Iterator[str]:
         yield whole[: LONGEST - len(end)].rstrip("-") + end
 
 
-async def _spec(store: Store, body: Mapping[str, Any], model: Ref, version: str) -> dict[str, Any]:
-    """The body, which must not contradict the path, with what a server has to say and the path or the version knows."""
+async def _spec(store: Store, body: Mapping[str, Any], model: Ref, version: str) -> tuple[Resource, dict[str, Any]]:
+    """The model, and the body, which must not contradict the path, with what a server has to say and the path or the
+    version knows."""
     path_says = {"modelName": model.name, "targetVersion": version}
     faults = tuple(
         Fault(field, f"must be '{value}', as the path says")
         for field, value in path_says.items()
-        if body.get(field, value) != value
+        if body.get(field) not in (None, value)
     )
     if faults:
         raise Invalid.of("the server", faults)
@@ -114,7 +130,8 @@ async def _spec(store: Store, body: Mapping[str, Any], model: Ref, version: str)
         registered = await moment.get(guards.version_ref(model, version))
     framework = registered.spec.get("framework") or whole.spec.get("framework")
     filled_in = {"deployToLayer": "cloud", **({"frameworkType": framework} if framework else {})}
-    return {**path_says, **filled_in, **body}
+    known = {**path_says, **filled_in}
+    return whole, known | {name: value for name, value in body.items() if value is not None or name not in known}
 
 
 async def _create_named(
@@ -128,7 +145,8 @@ async def _create_named(
             draft = admission.decode(KIND, sent, namespace=model.namespace, known=known)
         except Invalid as error:
             raise views.flat("the server", error) from error
-        resource = admission.created(KIND, draft, model.namespace, actor)
+        made = admission.created(KIND, draft, model.namespace, actor)
+        resource = ownership.by_plane(None, made, plane.now())
         odd = (await references.examine(plane, resource)).warnings  # whether the model stands is the guard's to say
         try:
             guard = guards.version_stands(model, version, name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -30,6 +31,7 @@ from mizzen.server import (
     gathering,
     guards,
     incoming,
+    ownership,
     registration,
     removal,
     sources,
@@ -88,7 +90,7 @@ async def add(request: Request) -> Response:
     paths = [entry.path for entry in gathered.entries]
     framework, entrypoint = sources.recognised(said, paths, model.spec.get("framework"), plane.default_framework)
     trusted = registration.may_trust(request, ref)
-    new = _New(ref, gathered, said, framework, entrypoint, actor, trusted, plane.capabilities)
+    new = _New(ref, gathered, said, framework, entrypoint, actor, trusted, plane.capabilities, plane.now())
     if number is None:
         stored, code = await registration.add_next(plane, ref, new.resource, actor), 201
     else:
@@ -154,9 +156,11 @@ class _New:
     actor: Actor
     trusted: bool
     capabilities: frozenset[str]
+    now: datetime
 
     def resource(self, version: str) -> Resource:
-        return registration.admitted(self._draft(version), self.model.namespace, self.actor, trusted=self.trusted)
+        new = registration.admitted(self._draft(version), self.model.namespace, self.actor, trusted=self.trusted)
+        return ownership.by_plane(None, new, self.now)
 
     def warnings(self, version: str) -> tuple[Warn, ...]:
         found = self._draft(version).warnings

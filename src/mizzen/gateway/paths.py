@@ -1,0 +1,87 @@
+"""Which paths there are: the one table that requests are looked up in, and that openapi.json is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
+
+from mizzen.gateway.routes import DEFAULT_NAMESPACE
+
+NAMESPACE = "/ns/{namespace}"
+"""Before a path: in which namespace it is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    pattern: str
+    """`{model}` and `{version}` stand for one segment that is not empty."""
+    what: str
+    """Which answer is meant: several paths may ask for the same."""
+    method: str = "GET"
+    """GET is HEAD, too."""
+    anywhere: bool = True
+    """It may stand behind `NAMESPACE`, too."""
+
+
+PATHS: tuple[Path, ...] = (
+    Path("/", "index", anywhere=False),
+    Path("/healthz", "health", anywhere=False),
+    Path("/metrics", "metrics", anywhere=False),
+    Path("/openapi.json", "document", anywhere=False),
+    Path("/v2", "server"),
+    Path("/v2/health/live", "live"),
+    Path("/v2/health/ready", "ready"),
+    Path("/v2/models", "models"),
+    Path("/v2/models/{model}", "metadata"),
+    Path("/v2/models/{model}/ready", "model_ready"),
+    Path("/v2/models/{model}/infer", "infer", "POST"),
+    Path("/v2/models/{model}/versions/{version}", "metadata"),
+    Path("/v2/models/{model}/versions/{version}/ready", "model_ready"),
+    Path("/v2/models/{model}/versions/{version}/infer", "infer", "POST"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a URL asks for."""
+
+    path: Path
+    namespace: str
+    model: str = ""
+    version: str | None = None
+
+    @property
+    def what(self) -> str:
+        return self.path.what
+
+
+def find(raw_path: bytes) -> Found | None:
+    """Segments are unescaped each by itself, so a name may hold a slash."""
+    segments = [unquote_to_bytes(segment).decode(errors="replace") for segment in raw_path[1:].split(b"/")]
+    within = ""
+    if segments[0] == "ns" and len(segments) > 2 and segments[1]:
+        within, segments = segments[1], segments[2:]
+    for path, wanted in _BY_LENGTH.get(len(segments), ()):
+        if within and not path.anywhere:
+            continue
+        names = _names(wanted, segments)
+        if names is not None:
+            return Found(path, within or DEFAULT_NAMESPACE, names.get("{model}", ""), names.get("{version}"))
+    return None
+
+
+def _names(wanted: list[str], segments: list[str]) -> dict[str, str] | None:
+    """What stands for each name in braces; None when it is another path."""
+    names: dict[str, str] = {}
+    for word, given in zip(wanted, segments, strict=True):
+        if word.startswith("{") and given:
+            names[word] = given
+        elif word != given:
+            return None
+    return names
+
+
+_BY_LENGTH: dict[int, list[tuple[Path, list[str]]]] = {}
+for _path in PATHS:
+    _segments = _path.pattern[1:].split("/")
+    _BY_LENGTH.setdefault(len(_segments), []).append((_path, _segments))

@@ -1,0 +1,163 @@
+"""The OpenAPI document of the inference API: by the paths and messages of the gateway, and by what it answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mizzen.gateway import paths
+from mizzen.protocol import v2
+from tests.unit.gateway.harness import (
+    LIMITS,
+    Gateway,
+    Response,
+    Runtime,
+    body_of,
+    listening,
+    publish,
+    short_folder,
+    table_of,
+)
+from tools.derived import inference
+
+DOCUMENT = inference.document()
+HELLO = {"inputs": [{"name": "x", "datatype": "FP64", "shape": [-1, 2]}]}
+AT = {"namespace": "default", "model": "m", "version": "1"}
+PYTHON = {"string": str, "boolean": bool, "integer": int, "array": list, "object": dict}
+
+
+@contextmanager
+def serving(**more: Any) -> Iterator[Gateway]:
+    """The name `m`, by a runtime of ours."""
+    with short_folder() as folder, listening() as listener, ExitStack() as stack:
+        runtime = Runtime(str(folder / "0.sock"), HELLO)
+        stack.callback(runtime.close)
+        publish(folder / "table.json", table_of(runtime.address))
+        gateway = Gateway(listener, folder / "table.json", LIMITS, **more)
+        stack.callback(gateway.close)
+        yield gateway
+
+
+def test_the_file_is_the_document() -> None:
+    [(name, text)] = inference.pages().items()
+    assert json.loads(text) == DOCUMENT == json.loads(Path(name).read_text())
+
+
+def test_it_has_every_path_of_the_gateway_and_no_other() -> None:
+    served = {(path.method, path.pattern) for path in paths.PATHS}
+    served |= {(path.method, f"/ns/{{namespace}}{path.pattern}") for path in paths.PATHS if path.anywhere}
+    assert {(method, path) for path, method, _ in _operations()} == served
+
+
+def test_what_has_no_words_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "PATHS", (*paths.PATHS, paths.Path("/v2/new", "new")))
+    with pytest.raises(KeyError, match="new"):
+        inference.document()
+
+
+def test_operations_are_named_once_and_declare_what_stands_in_their_paths() -> None:
+    names = Counter(operation["operationId"] for _, _, operation in _operations())
+    assert [name for name, times in names.items() if times > 1] == []
+    for path, _, operation in _operations():
+        assert re.fullmatch(r"[a-z][A-Za-z]+", operation["operationId"])
+        parameters = [_resolved(parameter) for parameter in operation["parameters"]]
+        assert [one["name"] for one in parameters if one["in"] == "path"] == re.findall(r"{(\w+)}", path)
+
+
+def test_every_component_is_used_and_every_reference_leads_somewhere() -> None:
+    used = set(_references(DOCUMENT))
+    sections = {name: DOCUMENT["components"][name] for name in ("parameters", "responses", "schemas")}
+    assert used == {f"#/components/{name}/{one}" for name, section in sections.items() for one in section}
+
+
+@pytest.mark.parametrize("struct", [v2.InferRequest, v2.InputTensor, v2.RequestedOutput])
+def test_messages_have_the_fields_that_are_read(struct: type[msgspec.Struct]) -> None:
+    schema = DOCUMENT["components"]["schemas"][struct.__name__]
+    fields = msgspec.structs.fields(struct)
+    assert set(schema["properties"]) == {field.name for field in fields}
+    assert set(schema["required"]) == {field.name for field in fields if field.required}
+    assert {name for name, inner in schema["properties"].items() if inner.get("nullable")} == {
+        field.name for field in fields if not field.required
+    }
+
+
+def test_each_operation_answers_as_documented() -> None:
+    with serving() as gateway:
+        gateway.wait_ready()
+        for path, method, operation in _operations():
+            body = body_of([1, 2]) if method == "POST" else b""
+            tried = [(200, path.format(**AT), body, "127.0.0.1"), (403, path.format(**AT), body, "example.com")]
+            if "{model}" in path:
+                tried.append((404, path.format(**{**AT, "model": "nobody"}), body, "127.0.0.1"))
+            if method == "POST":
+                tried.append((400, path.format(**AT), b"{}", "127.0.0.1"))
+            for code, url, sent, host in tried:
+                answer = gateway.ask(method, url, sent, Host=host)
+                assert answer.status == code, url
+                _compare(operation, answer)
+
+
+def test_refusals_are_documented_where_there_are_some() -> None:
+    with serving(anonymous=False) as gateway:
+        for path, method, operation in _operations():
+            answer = gateway.ask(method, path.format(**AT), body_of([1, 2]) if method == "POST" else b"")
+            assert answer.status == (401 if "401" in operation["responses"] else 200), path
+            _compare(operation, answer)
+
+
+def _operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in DOCUMENT["paths"].items():
+        for method, operation in methods.items():
+            yield path, method.upper(), operation
+
+
+def _compare(operation: dict[str, Any], answer: Response) -> None:
+    assert str(answer.status) in operation["responses"], (operation["operationId"], answer)
+    content = _resolved(operation["responses"][str(answer.status)])["content"]
+    [(media, told)] = content.items()
+    assert answer.headers["content-type"].startswith(media)
+    value = answer.json if media == "application/json" else answer.body.decode()
+    assert list(_unlike(told["schema"], value, operation["operationId"])) == []
+
+
+def _unlike(schema: dict[str, Any], value: Any, at: str) -> Iterator[str]:
+    schema = _resolved(schema)
+    if "type" in schema and not isinstance(value, PYTHON[schema["type"]]):
+        yield f"{at}: {value!r} is no {schema['type']}"
+    elif isinstance(value, list):
+        for item in value:
+            yield from _unlike(schema["items"], item, f"{at}[]")
+    elif isinstance(value, dict) and "properties" in schema:
+        yield from (f"{at}.{name}: not documented" for name in value.keys() - schema["properties"].keys())
+        yield from (f"{at}.{name}: missing" for name in set(schema["required"]) - value.keys())
+        for name in value.keys() & schema["properties"].keys():
+            yield from _unlike(schema["properties"][name], value[name], f"{at}.{name}")
+
+
+def _resolved(node: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" not in node:
+        return node
+    found: Any = DOCUMENT
+    for step in node["$ref"].removeprefix("#/").split("/"):
+        found = found[step]
+    return dict(found)
+
+
+def _references(node: Any) -> Iterator[str]:
+    match node:
+        case {"$ref": str(target)}:
+            yield target
+        case dict():
+            for inner in node.values():
+                yield from _references(inner)
+        case list():
+            for inner in node:
+                yield from _references(inner)
