@@ -4,6 +4,9 @@ In OpenAPI 3.0 no word says what keys may look like. Ours says it as `x-property
 schemathesis reads 3.0 as the JSON schema of its time, in which the same can be said with `patternProperties`.
 
 A token to continue with cannot be made up, so none is the only good one here: all others must be refused.
+
+And a plane fetches what it is told to, so no address that was made up may reach one: wherever it can stand, an address
+that is refused stands instead.
 """
 
 from __future__ import annotations
@@ -11,6 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 import schemathesis
+
+ADDRESSES = ("downloadURL", "repo")
+NOWHERE = "gopher://127.0.0.1:9/"
+"""By a scheme that nothing is fetched by."""
 
 
 def before_load_schema(context: object, raw_schema: dict[str, Any]) -> None:
@@ -31,4 +38,20 @@ def _say_more(node: Any) -> None:
             _say_more(inner)
 
 
+def before_call(context: object, case: Any, kwargs: dict[str, Any]) -> None:
+    _keep_here(case.body)
+
+
+def _keep_here(body: Any) -> None:
+    if isinstance(body, dict):
+        for name, inner in body.items():
+            if name in ADDRESSES and isinstance(inner, str):
+                body[name] = NOWHERE
+            _keep_here(inner)
+    elif isinstance(body, list):
+        for inner in body:
+            _keep_here(inner)
+
+
 schemathesis.hook(before_load_schema)
+schemathesis.hook(before_call)
