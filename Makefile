@@ -29,7 +29,7 @@ PORTS := --port $(PORT) --inference-port $(shell expr $(PORT) + 1) --tls-port $(
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-faults test-conformance check gen lock bench bench-core bench-scale clean moved
+.PHONY: help setup run test test-faults test-conformance check gen clients lock bench bench-core bench-scale clean moved
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,8 +65,12 @@ check: setup ## Lint, format, types, layers, sizes and names, generated files
 	@$(PY) -m tools.lint
 	@$(PY) -m tools.gen --check
 
-gen: setup ## Write what is derived from the code: docs/reference/, deploy/crds/, the OpenAPI document
+gen: setup ## Write what is derived from the code: docs/reference/, deploy/crds/, the OpenAPI documents
 	@$(PY) -m tools.gen
+
+clients: setup ## Write clients in Python and types for TypeScript into build/clients, from the OpenAPI documents
+	@PYTHON="$(PYTHON)" tools/clients.sh openapi-python-client typescript
+	@$(PY) -m tools.generated_clients
 
 lock: ## Resolve the dependencies of pyproject.toml into requirements/ (ARGS=--upgrade takes newer ones)
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv: 'pipx install uv', or name it with UV=path/to/uv." >&2; exit 1; }
@@ -75,6 +79,7 @@ lock: ## Resolve the dependencies of pyproject.toml into requirements/ (ARGS=--u
 	@cd tests/conformance/requirements && for file in *.in; do \
 		$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
 			--custom-compile-command "make lock" $$file -o $${file%.in}.txt $(ARGS) || exit 1; done
+	@cd tests/conformance/requirements/typescript && npm install --package-lock-only --no-audit --no-fund --loglevel=error
 
 bench: setup ## Measure what a request costs: predictions beside nginx and FastAPI, then the control API
 	@$(PY) -m bench.run $(ARGS)

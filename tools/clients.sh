@@ -1,14 +1,21 @@
 #!/bin/sh
-# Makes .venvs/<name> from each tests/conformance/requirements/<name>.txt, unless it is there as the file says.
+# Makes .venvs/<name> from each tests/conformance/requirements/<name>.txt, unless it is there as the file says; and
+# .venvs/typescript from the package-lock.json there. Words are names: only these.
 # Clients of others, each by itself: they need not agree with us, or with each other. $PYTHON is what to build on.
 set -eu
 
 cd "$(dirname "$0")/.."
 cd "$(pwd -P)"
 python=${PYTHON:-python3}
+only=" $* "
+
+wants() {
+    [ "$only" = "  " ] || case $only in *" $1 "*) ;; *) return 1 ;; esac
+}
 
 for wanted in tests/conformance/requirements/*.txt; do
     name=$(basename "$wanted" .txt)
+    wants "$name" || continue
     venv=.venvs/$name
     stamp=$venv/.ready
     # Holds the path too: programs in a venv name their interpreter by it.
@@ -29,3 +36,27 @@ for wanted in tests/conformance/requirements/*.txt; do
     }
     printf '%s\n' "$now" >"$stamp"
 done
+
+wants typescript || exit 0
+locked=tests/conformance/requirements/typescript
+modules=.venvs/typescript
+now=$(cat "$locked/package-lock.json")
+[ "$(cat "$modules/.ready" 2>/dev/null)" != "$now" ] || exit 0
+if ! command -v npm >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "Installing nodejs and npm ..."
+    { apt-get update && apt-get install -y --no-install-recommends nodejs npm; } >/dev/null 2>&1 || true
+fi
+command -v npm >/dev/null || {
+    echo "No npm here, which clients in TypeScript need. On Debian and Ubuntu: apt-get install nodejs npm" >&2
+    exit 1
+}
+echo "Setting up $modules ..."
+rm -rf "$modules"
+mkdir -p "$modules"
+cp "$locked/package.json" "$locked/package-lock.json" "$locked/.npmrc" "$modules"
+(cd "$modules" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null) || {
+    rm -rf "$modules"
+    echo "Cannot install $locked. Without a package registry the tests of other clients cannot run; all else can." >&2
+    exit 1
+}
+printf '%s\n' "$now" >"$modules/.ready"

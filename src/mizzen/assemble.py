@@ -162,7 +162,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:  # no
     home = Home.of(root)
     token = AdminToken.load_or_create(root / "admin-token")
     inference_url = url_of(dict(zip(("host", "port"), _socket(listeners["inference"]).getsockname()[:2], strict=True)))
-    store = await _store(root / "mizzen.db")
+    store = await _store(root / "mizzen.db", settings.keep_events)
     blobs = FileBlobs(root / "blobs")
     await asyncio.to_thread(blobs.sweep)
     vault = Vault(store.secrets, root / "secret-key")
@@ -203,6 +203,7 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:  # no
         pages=pages.Pages.kept(root / "page-key"),
         limits=Limits(settings.max_upload_bytes, settings.max_unpacked_bytes),
         default_framework=settings.default_framework,
+        recorder=happenings,
     )
 
     async def hints() -> None:
@@ -231,12 +232,12 @@ async def plane(settings: Settings, listeners: Mapping[str, int]) -> None:  # no
         await store.close()
 
 
-async def _store(path: Path) -> SqliteStore:
+async def _store(path: Path, keep_events: int) -> SqliteStore:
     """With the namespaces that have to be there, also in a data dir that is older than they are."""
     from mizzen.server import namespaces
     from mizzen.stores.sqlite import SqliteStore
 
-    store = await SqliteStore.open(path, clock=_now, new_id=_new_id)
+    store = await SqliteStore.open(path, clock=_now, new_id=_new_id, keep_events=keep_events)
     await namespaces.prepare(store, await store.namespaces())
     return store
 
@@ -255,7 +256,8 @@ def _answering(
     context = certificates.context()
 
     def server(with_tls: ssl.SSLContext | None = None) -> WebServer:
-        door = Door(Patience(), most_connections() // 2)  # the other half is for the other one
+        patience = Patience(untaken=settings.untaken_seconds)
+        door = Door(patience, most_connections() // 2)  # the other half is for the other one
         protocol = partial(LimitedProtocol, door=door)
         grace = max(1.0, settings.stop_timeout)
         return WebServer(app, protocol, door, stop_timeout=grace, log_level=settings.log_level, tls=with_tls)

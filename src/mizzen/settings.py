@@ -68,6 +68,12 @@ class Settings:
     oidc_admin_group: str = _setting("", "Group whose members are admins of the plane; empty: none is.")
     max_upload_bytes: int = _setting(16 << 30, "Largest file or archive that is taken for a version.")
     max_unpacked_bytes: int = _setting(32 << 30, "Most bytes that the files of one version may have together.")
+    keep_events: int = _setting(
+        10_000, "Changes that are kept for those who watch: whoever is further behind gets 410, and lists again."
+    )
+    untaken_seconds: float = _setting(
+        60.0, "Seconds after which a connection of the control API is closed whose reader takes nothing."
+    )
     garbage_hours: float = _setting(
         24.0, "Hours that files without a version, and uploads nobody goes on with, are kept."
     )
@@ -162,7 +168,8 @@ class Settings:
             faults.append(Fault("log_level", f"{self.log_level!r} is none of debug, info, warning, error"))
         above_0 = (
             "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "max_body_bytes",
-            "max_upload_bytes", "max_unpacked_bytes", "garbage_hours", "audit_refusal_rows",
+            "max_upload_bytes", "max_unpacked_bytes", "keep_events", "untaken_seconds",
+            "garbage_hours", "audit_refusal_rows",
         )  # fmt: skip
         faults += [Fault(name, "must be above 0") for name in above_0 if getattr(self, name) <= 0]
         if not 0 <= self.audit_days <= 36_500:

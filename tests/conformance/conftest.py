@@ -18,6 +18,16 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[planes.TestPlane
         yield running
 
 
+@pytest.fixture(scope="module")
+def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[planes.TestPlane]:
+    """For people with rights only; it keeps no more than the last 100 changes for those who watch."""
+    data_dir = tmp_path_factory.mktemp("plane") / "data"
+    data_dir.mkdir()
+    (data_dir / "settings.toml").write_text("anonymous = false\nkeep_events = 100\n")
+    with planes.running_plane(data_dir) as running:
+        yield running
+
+
 @pytest.fixture(scope="module", params=RELEASES)
 def release(request: pytest.FixtureRequest, plane: planes.TestPlane) -> Kubectl:
     """Of the admin, in the namespace `default`."""

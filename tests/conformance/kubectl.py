@@ -82,6 +82,12 @@ def model(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[
     return {"apiVersion": API_VERSION, "kind": "Model", "metadata": metadata, "spec": spec or {"framework": "sklearn"}}
 
 
+def version(of: str, number: str) -> dict[str, Any]:
+    """A version of a model that needs no files."""
+    spec = {"modelName": of, "version": number, "framework": "sklearn", "image": f"example.com/{of}:{number}"}
+    return {"apiVersion": API_VERSION, "kind": "ModelVersion", "metadata": {"name": f"{of}.{number}"}, "spec": spec}
+
+
 def server(name: str, **spec: Any) -> dict[str, Any]:
     """An InferenceModel that needs no model, and never becomes ready here: nothing runs its image."""
     said = {"modelName": "iris", "deployToLayer": "cloud", "frameworkType": "sklearn", "image": "example.com/iris:1"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.kubectl import Kubectl, model
+from tests.conformance.kubectl import Kubectl, model, version
 from tests.support import planes
 
 SERVER = ("apply", "--server-side", "-f", "-")
@@ -91,6 +91,18 @@ def test_a_field_that_was_patched_is_a_conflict_too(kubectl: Kubectl) -> None:
     kubectl("patch", "model", "iris", "--type", "merge", "-p", '{"spec": {"framework": "sklearn"}}')
     refused = kubectl(*SERVER, sent=model("iris", framework="onnx"), code=1).err
     assert 'conflict with "kubectl-patch": .spec.framework' in refused
+
+
+def test_an_alias_that_was_set_is_a_conflict_too(plane: planes.TestPlane, kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", sent=[model("iris"), version("iris", "1"), version("iris", "2")])
+    plane.cli("alias", "set", "iris", "prod", "1", "-n", kubectl.namespace)
+    sent = model("iris", framework="sklearn", aliases={"prod": "2"})
+    refused = kubectl(*SERVER, sent=sent, code=1).err
+    assert 'conflict with "mizzen": .spec.aliases.prod' in refused
+    kubectl(*SERVER, "--force-conflicts", sent=sent)
+    assert kubectl.json("get", "model", "iris")["spec"]["aliases"] == {"prod": "2"}
+    story = "admin pointed alias 'prod' at version 1"
+    planes.wait_until(lambda: story in kubectl("describe", "model", "iris").out, "who set it is told")
 
 
 def test_who_applied_from_the_client_goes_on_from_the_server(kubectl: Kubectl) -> None:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from mizzen.kinds.catalog import KINDS, Kind
-from tests.conformance.kubectl import API_VERSION, Kubectl, model, server
+from tests.conformance.kubectl import API_VERSION, Kubectl, model, server, version
 
 
 def test_it_learns_which_kinds_there_are(kubectl: Kubectl) -> None:
@@ -117,6 +117,15 @@ def test_several_kinds_and_names_at_once(kubectl: Kubectl) -> None:
     assert f"Error from server (NotFound): Model/{kubectl.namespace}/none does not exist" in done.err
     assert kubectl("get", "mz", "none", "--ignore-not-found").out == ""
     assert "doesn't have a resource type" in kubectl("get", "nothing", code=1).err
+
+
+def test_a_word_stands_for_several_kinds(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", sent=[model("iris"), version("iris", "1"), server("one")])
+    assert _names(kubectl("get", "all", "-o", "name").out) == ["iris", "one"]
+    assert _names(kubectl("get", "mizzen", "-o", "name").out) == ["iris", "iris.1", "one"]
+    assert "Namespace" in kubectl("get", "revisions").out
+    everywhere = kubectl("get", "revisions", "-A", "--no-headers").out.splitlines()
+    assert all(len(line.split()) == 8 for line in everywhere), "each is in a namespace"
 
 
 def test_an_object_is_described(kubectl: Kubectl) -> None:

@@ -149,10 +149,12 @@ def test_what_is_odd_is_warned_of(kubectl: Kubectl) -> None:
 
 
 def test_what_controllers_write_nobody_else_does(kubectl: Kubectl) -> None:
-    sent = {"apiVersion": API_VERSION, "kind": "Workload", "metadata": {"name": "w"}, "spec": {}}
-    refused = kubectl("create", "-f", "-", "--validate=ignore", sent=sent, code=1).err
-    assert "(Forbidden)" in refused
-    assert "Workload is internal" in refused
+    for kind, told in (("Workload", "write the object that owns it"), ("Revision", "change that object itself")):
+        sent = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": "w"}, "spec": {}}
+        for words in (("create", "-f", "-"), ("apply", "-f", "-"), ("apply", "--server-side", "-f", "-")):
+            refused = kubectl(*words, sent=sent, code=1).err
+            assert "(Forbidden)" in refused
+            assert told in refused
 
 
 def _with_version(read: dict[str, object]) -> dict[str, object]:

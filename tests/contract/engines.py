@@ -88,7 +88,7 @@ def workload(code: str, **spec: Any) -> Resource:
 
 def reported(resource: Resource, seen: Observation) -> Resource:
     """As it is stored once a controller has written down what was seen."""
-    return resource.with_status(WorkloadStatus(replicas=seen.replicas))
+    return resource.with_status(WorkloadStatus(replicas=seen.replicas, signature=seen.signature))
 
 
 def changed(resource: Resource, **spec: Any) -> Resource:

@@ -62,7 +62,8 @@ def inspect_revisions(connection: sqlite3.Connection, since: int) -> None:
     [(horizon,)] = connection.execute("SELECT max(horizon, ?) FROM state", (since,))
     torn = connection.execute(
         "SELECT kind, namespace, name, number FROM revisions AS r WHERE rv > ? AND NOT EXISTS (SELECT 1 FROM events"
-        " AS e WHERE e.rv = r.rv AND e.kind = r.kind AND e.namespace = r.namespace AND e.name = r.name)",
+        " AS e WHERE e.rv = r.rv AND e.kind = r.kind AND e.name = r.name"
+        " AND iif(e.kind = 'Namespace', e.name, e.namespace) = r.namespace)",
         (horizon,),
     )
     assert torn.fetchall() == []
@@ -79,7 +80,8 @@ def inspect_revisions(connection: sqlite3.Connection, since: int) -> None:
     assert gaps.fetchall() == []
     unrecorded = connection.execute(
         "SELECT kind, namespace, name FROM objects AS o WHERE kind <> 'Event' AND NOT EXISTS"
-        " (SELECT 1 FROM revisions AS r WHERE r.kind = o.kind AND r.namespace = o.namespace AND r.name = o.name"
+        " (SELECT 1 FROM revisions AS r WHERE r.kind = o.kind AND r.name = o.name"
+        " AND r.namespace = iif(o.kind = 'Namespace', o.name, o.namespace)"
         " AND r.uid = o.uid AND r.action = 'created')"
     )
     assert unrecorded.fetchall() == []

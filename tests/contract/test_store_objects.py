@@ -132,11 +132,12 @@ async def test_update_writes_neither_status_nor_what_the_store_owns(store: Store
 
 
 @on_every_store
-async def test_update_status_writes_nothing_else(store: Store) -> None:
+async def test_update_status_writes_nothing_else_but_who_owns_it(store: Store) -> None:
     made = await store.create(model("iris", a=1), "ann")
-    asked = replace(with_meta(made, labels={"a": "b"}, finalizers=("x/y",)), spec={"a": 2}, status={"n": 1})
-    changed = await store.update_status(asked, "ann")
-    assert changed == with_meta(replace(made, status={"n": 1}), resource_version="2")
+    owners = ({"manager": "ann", "subresource": "status"},)
+    moved = with_meta(made, labels={"a": "b"}, finalizers=("x/y",), managed=owners)
+    changed = await store.update_status(replace(moved, spec={"a": 2}, status={"n": 1}), "ann")
+    assert changed == with_meta(replace(made, status={"n": 1}), resource_version="2", managed=owners)
 
 
 @on_every_store

@@ -46,6 +46,23 @@ async def test_an_entry_of_history_is_an_object(store: Store) -> None:
 
 
 @on_every_store
+async def test_the_history_of_a_namespace_stands_in_it(store: Store) -> None:
+    made = await store.create(Resource("Namespace", Meta("lab", "")), "ann")
+    await store.create(Resource("Namespace", Meta("other", "")), "ann")
+    await store.create(Resource("Model", Meta("iris", "lab")), "ann")
+    await store.delete(made.ref, "bob")
+    listed = await store.list("Revision", Where(namespace="lab"))
+    assert names(listed.items) == ["lab/model.iris.1", "lab/namespace.lab.1", "lab/namespace.lab.2"]
+    assert all(one.meta.namespace for one in (await store.list("Revision")).items)
+    for one in listed.items:
+        assert await store.get(one.ref) == one
+    told = await store.history(made.ref)
+    assert [(entry.ref, entry.action, entry.actor) for entry in told] == [
+        (made.ref, "created", "ann"), (made.ref, "deleted", "bob"),
+    ]  # fmt: skip
+
+
+@on_every_store
 async def test_equal_specs_have_equal_hashes(store: Store) -> None:
     made = await store.create(model("iris", a=1, b=2), "ann")
     await store.update(replace(made, meta=replace(made.meta, resource_version=""), spec={"a": 2}), "ann")
@@ -117,6 +134,15 @@ SELECTIONS: list[tuple[Where, list[str]]] = [
     (Where(namespace="default", fields={"spec.model": "iris"}), ALL[1:14]),
     (Where(fields={"spec.model": "iris", "spec.kind": "ModelVersion"}), [ALL[13]]),
     (Where(fields={"spec.model": ""}), []),
+    (Where(unlike=frozenset({("spec.kind", "Model")})), ALL[13:]),
+    (Where(unlike=frozenset({("spec.model", "iris")})), ALL[14:]),
+    (Where(unlike=frozenset({("metadata.name", "no such")}), fields={"spec.kind": "Model"}), ALL[:13]),
+    (
+        Where(
+            unlike=frozenset({("metadata.name", "model.iris.1")}), namespace="default", fields={"spec.kind": "Model"}
+        ),
+        IRIS[1:],
+    ),
     (Where(fields={"metadata.name": "model.iris.1"}), [ALL[0], IRIS[0]]),
     (Where(fields={"metadata.name": "model.iris.1", "metadata.namespace": "a"}), [ALL[0]]),
     (Where(namespace="default", fields={"metadata.namespace": "a"}), []),

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from mizzen.errors import BadRequest, Expired
-from mizzen.stores.store import Event, Store
+from mizzen.kinds import catalog
+from mizzen.kinds.meta import Meta, Resource
+from mizzen.stores.store import Event, Store, Traits
 from tests.contract.stores import Opener, every_store, model, on_every_store, opened, take, version, watching
 
 
@@ -35,6 +37,37 @@ async def test_a_watch_tells_a_whole_life(store: Store) -> None:
     ]  # fmt: skip
     assert [event.resource for event in events[:5]] == [made, changed, reported, marked, last]
     assert told(events[5:]) == [("ADDED", "plain", "6"), ("DELETED", "plain", "7")]
+
+
+@every_store
+def test_a_change_tells_what_selectors_saw_before_it(opener: Opener, tmp_path: Path) -> None:
+    """Only when they see something else now; also of one that is deleted, and after a restart."""
+    expected = [
+        ("ADDED", None),
+        ("MODIFIED", Traits({"tier": "gold"}, {})),
+        ("MODIFIED", None),
+        ("MODIFIED", Traits({"tier": "lead"}, {"spec.aliasOf": "a", catalog.ALIASED_MODEL: "a"})),
+        ("MODIFIED", None),
+        ("DELETED", Traits({"tier": "lead"}, {})),
+    ]
+
+    def meta(**labels: str) -> Meta:
+        return Meta("iris", labels=labels, finalizers=("a/1",))
+
+    async def body() -> None:
+        async with opened(opener, tmp_path) as store, aclosing(watching(store, "Model", "0")) as watch:
+            first = asyncio.create_task(take(watch, 6))
+            made = await store.create(Resource("Model", meta(tier="gold")), "ann")
+            await store.update(Resource("Model", meta(tier="lead"), {"aliasOf": "a"}), "ann")
+            await store.update_status(Resource("Model", meta(), {}, {"s": 1}), "ann")
+            await store.update(Resource("Model", meta(tier="lead"), {}), "ann")
+            await store.delete(made.ref, "ann")
+            await store.update(Resource("Model", Meta("iris", labels={"tier": "tin"})), "ann")
+            assert [(event.type, event.before) for event in await first] == expected
+        async with opened(opener, tmp_path) as store, aclosing(watching(store, "Model", "0")) as watch:
+            assert [(event.type, event.before) for event in await take(watch, 6)] == expected
+
+    asyncio.run(body())
 
 
 @on_every_store

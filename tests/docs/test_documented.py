@@ -285,7 +285,8 @@ def _named(text: str) -> Iterator[tuple[str, str]]:
 def _unlisted(page: str, routes: list[Any]) -> Iterator[str]:
     for route in routes:
         for method in sorted(route.methods - ({"HEAD"} if "GET" in route.methods else set())):
-            if f"| `{method} {route.path}` |" not in page:
+            # Some paths of Kubernetes are asked for with a slash at the end, too.
+            if f"| `{method} {route.path.rstrip('/') or '/'}` |" not in page:
                 yield f"{method} {route.path}"
 
 

@@ -50,6 +50,22 @@ def test_nobody_is_trusted_without_the_ca(shared: planes.TestPlane) -> None:
         assert client.get("/version").status_code == 200, "and the listener goes on"
 
 
+def test_the_cli_says_which_ca_it_needs(shared: planes.TestPlane, tmp_path: Path) -> None:
+    def version(**environ: str) -> subprocess.CompletedProcess[str]:
+        said = {"MIZZEN_URL": shared.tls_url, "MIZZEN_TOKEN": shared.token(), **environ}
+        return shared.cli("whoami", cwd=tmp_path, check=False, **said)
+
+    authority = shared.data_dir / "tls" / "ca.pem"
+    strange = version()
+    assert strange.returncode != 0
+    assert f"the certificate of {shared.tls_url} is not trusted: " in strange.stderr
+    assert "set SSL_CERT_FILE to the tls/ca.pem of its data dir" in strange.stderr
+    assert version(SSL_CERT_FILE=str(authority)).returncode == 0
+    assert "SSL_CERT_FILE cannot be read" in version(SSL_CERT_FILE=str(tmp_path / "none.pem")).stderr
+    elsewhere = version(SSL_CERT_FILE=str(authority), MIZZEN_URL=shared.tls_url.replace("127.0.0.1", "127.0.0.3"))
+    assert elsewhere.returncode != 0
+
+
 def test_a_kubeconfig_holds_all_that_is_needed(shared: planes.TestPlane, tmp_path: Path) -> None:
     config = yaml.safe_load(shared.cli("kubeconfig", cwd=tmp_path).stdout)
     cluster, user, context = opened(config)

@@ -1,7 +1,8 @@
-"""deploy/crds/<plural>.yaml, from the catalog of kinds."""
+"""deploy/crds/<plural>.yaml, and the same for clients of a plane, from the catalog of kinds."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import yaml
@@ -17,8 +18,10 @@ GROUP, VERSION = API_VERSION.split("/")
 
 
 def pages() -> dict[str, str]:
-    """Path to content, for each kind."""
-    return {f"deploy/crds/{kind.plural}.yaml": _text(crd(kind)) for kind in KINDS}
+    """Path to content: for a cluster one for each kind, and for a plane, which shows them, one of all."""
+    files = {f"deploy/crds/{kind.plural}.yaml": _text(crd(kind)) for kind in KINDS}
+    shown = (json.dumps(without_nothing(established(kind)), ensure_ascii=False) for kind in KINDS)
+    return {**files, SHOWN: "[\n" + ",\n".join(shown) + "\n]\n"}
 
 
 def crd(kind: Kind) -> dict[str, Any]:
@@ -47,6 +50,15 @@ def crd(kind: Kind) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def established(kind: Kind) -> dict[str, Any]:
+    """As a cluster tells of it once it knows the kind."""
+    made = crd(kind)
+    condition = {"type": "Established", "status": "True", "reason": "InitialNamesAccepted"}
+    status = {"acceptedNames": made["spec"]["names"], "storedVersions": [VERSION], "conditions": [condition]}
+    return {**made, "status": status}
+
+
+SHOWN = "src/mizzen/server/door/definitions.json"
 SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 

@@ -2,7 +2,8 @@
 
 They say in the ways of Kubernetes what openapi.json says in ours, and are made from the same rows. kubectl reads the
 kind of each operation in `x-kubernetes-group-version-kind`, and learns from the parameters of PATCH whether the server
-itself looks for unknown fields; it follows no reference to a parameter, so these are written out each time.
+itself looks for unknown fields; it follows no reference to a parameter, so these are written out each time. What
+nobody may write has a PATCH as well: without one kubectl gives up before it asks, and says nothing of why.
 """
 
 from __future__ import annotations
@@ -15,14 +16,12 @@ from typing import Any
 
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import API_VERSION
-from mizzen.server.door import discovery
+from mizzen.server.door import definitions, discovery, reviews
 from mizzen.server.resources import ROOT
-from tools.derived import door_shapes
+from tools.derived import door_shapes, openapi
 from tools.derived.door_shapes import META, SHARED
-from tools.derived.openapi import text_of
 from tools.derived.operations import (
     EVERYWHERE,
-    JSON,
     KIND,
     KIND_LIST,
     ONE,
@@ -60,6 +59,8 @@ class Entry:
     namespaced: bool = True
     asked: bool = False
     """It is only sent, and its answer read; never kept."""
+    fixed: bool = False
+    """It is only read: all at once, as nothing ever happens to it."""
 
     @property
     def name(self) -> str:
@@ -86,13 +87,15 @@ ENTRIES: tuple[Entry, ...] = (
           door_shapes.AUTHORIZATION, namespaced=False, asked=True),
     Entry(discovery.AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", door_shapes.SELF_REVIEW,
           door_shapes.AUTHENTICATION, namespaced=False, asked=True),
+    Entry(discovery.DEFINITIONS, "CustomResourceDefinition", "customresourcedefinitions", door_shapes.DEFINITION,
+          door_shapes.EXTENSIONS, writable=False, namespaced=False, fixed=True),
 )  # fmt: skip
 
 
 def pages() -> dict[str, str]:
     """Path to content, for each group and version."""
     roots = dict.fromkeys(entry.root for entry in ENTRIES)
-    return {f"{FOLDER}{root}.json": text_of(document(root), 3) + "\n" for root in roots}
+    return {f"{FOLDER}{root}.json": openapi.text_of(document(root), 3) + "\n" for root in roots}
 
 
 def document(root: str) -> dict[str, Any]:
@@ -107,20 +110,29 @@ def document(root: str) -> dict[str, Any]:
             name = f"{entry.kind}List"
             gvk = {"x-kubernetes-group-version-kind": [_kind(entry, name)]}
             schemas |= {f"{entry.name}List": {**door_shapes.listed(entry.name), **gvk}}
+    failures = openapi.answers_of_failures(f"{META}.Status")
     return {
         "openapi": "3.0.0",
         "info": {"title": "Mizzen", "version": entries[0].version},
+        "security": openapi.SECURITY,
         "paths": paths,
-        "components": {"schemas": schemas | _shared({"paths": paths, "schemas": schemas})},
+        "components": {
+            "securitySchemes": openapi.SCHEMES,
+            "responses": failures,
+            "schemas": schemas | _shared({"paths": paths, "schemas": schemas, "failures": failures}),
+        },
     }
 
 
 def operations_of(entry: Entry) -> Iterator[Operation]:
     """Its rows, with its own paths and names."""
     for row in RESOURCES:
-        if (row.writes and not entry.writable) or row.only not in ("", entry.kind):
+        if row.only not in ("", entry.kind):
             continue
-        if entry.asked and row.method != "POST":
+        refused = row.writes and not entry.writable
+        if refused and (row.method, row.path) != ("PATCH", ONE):
+            continue
+        if (entry.asked and row.method != "POST") or (entry.fixed and row.method != "GET"):
             continue
         path = row.path.removeprefix(ROOT)
         if entry.root != ROOT and row.path not in (EVERYWHERE, WITHIN, ONE):
@@ -129,19 +141,26 @@ def operations_of(entry: Entry) -> Iterator[Operation]:
             if row.path == WITHIN and row.method in ("GET", "DELETE"):
                 continue  # to list is the same as everywhere, and nobody deletes them all
             path = path.replace("/namespaces/{namespace}", "")
+        said = replace(row, summary="Refused: nobody writes these.", answers={}) if refused else row
+        if entry.asked:
+            said = replace(row, query=reviews.QUERY, known=False)
+        if entry.fixed:
+            said = replace(row, query=definitions.QUERY if row.path == ONE else definitions.LISTING)
         yield replace(
-            row, path=entry.root + path.replace("{plural}", entry.plural), id=row.id.replace(KIND, entry.kind)
+            said, path=entry.root + path.replace("{plural}", entry.plural), id=row.id.replace(KIND, entry.kind)
         )
 
 
 def _operation(operation: Operation, entry: Entry) -> dict[str, Any]:
     responses = {str(code): _answer(operation, code, entry) for code in operation.answers}
-    failed = {"description": "What went wrong.", "content": {JSON: {"schema": ref(f"{META}.Status")}}}
+    codes = (*openapi.failures(operation), *(() if operation.answers else (HTTPStatus.METHOD_NOT_ALLOWED,)))
+    failed = {str(int(code)): {"$ref": f"#/components/responses/{HTTPStatus(code).name}"} for code in sorted(codes)}
     result: dict[str, Any] = {
         "description": operation.summary,
         "operationId": operation.id,
+        **({"security": [{"bearer": []}]} if operation.needs_token else {}),
         "parameters": list(_parameters(operation)),
-        "responses": {**responses, "default": failed},
+        "responses": responses | failed,
         "x-kubernetes-action": _action(operation),
         "x-kubernetes-group-version-kind": _kind_of(operation, entry),
     }
@@ -149,7 +168,9 @@ def _operation(operation: Operation, entry: Entry) -> dict[str, Any]:
     if operation.method == "DELETE":
         body = one(f"{META}.DeleteOptions")
     if body:
-        content = {media: {"schema": _schema(name, entry)} for media, name in body.items()}
+        content = {
+            media: {"schema": _schema(name, entry)} for media, name in body.items() if media not in openapi.ALIKE
+        }
         result["requestBody"] = {"content": content, "required": operation.method != "DELETE"}
     return result
 
@@ -193,6 +214,8 @@ def _answer(operation: Operation, code: int, entry: Entry) -> dict[str, Any]:
 def _schema(body: str | Schema, entry: Entry) -> Schema:
     if not isinstance(body, str):
         return body
+    if "|" in body:
+        return {"anyOf": [_schema(name, entry) for name in body.split("|")]}
     return ref(NAMES.get(body) or body.replace(KIND, entry.name))
 
 

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from mizzen.kinds.catalog import Kind
 from mizzen.kinds.schema import schema_of
-from tools.derived.shapes import FLAG, LIST_META, NUMBER, OBJECT_META, OPEN, SHAPES, Schema, many, ref, shape, text
+from tools.derived.shapes import (
+    FLAG,
+    LIST_META,
+    NUMBER,
+    OBJECT_META,
+    OPEN,
+    SHAPES,
+    Schema,
+    many,
+    maybe,
+    ref,
+    shape,
+    text,
+)
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 CORE = "io.k8s.api.core.v1"
 AUTHORIZATION = "io.k8s.api.authorization.v1"
 AUTHENTICATION = "io.k8s.api.authentication.v1"
+EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
 
 INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 
@@ -65,7 +79,7 @@ SHARED: dict[str, Schema] = {
     f"{META}.ObjectMeta": OBJECT_META,
     f"{META}.ListMeta": LIST_META,
     f"{META}.Status": SHAPES["Status"],
-    f"{META}.WatchEvent": SHAPES["Event"],
+    f"{META}.WatchEvent": SHAPES["WatchEvent"],
     f"{META}.DeleteOptions": shape(
         "How to delete.",
         apiVersion=API_VERSION, kind=KIND, dryRun=many(text("Only `All`: do everything but delete.")),
@@ -113,14 +127,16 @@ ACCESS_REVIEW = whole(
     "May I? Asked by sending it; the answer is in its status.",
     spec=shape(
         "What is asked about.",
-        resourceAttributes=shape(
+        resourceAttributes=maybe(shape(
             "Something to be done with objects.",
             verb=text("Such as `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`."),
             group=text("Their group."), version=text("Their version."), resource=text("Their kind, as a plural."),
             subresource=text("A part of them, such as `status`."), namespace=text("Where; empty: everywhere."),
             name=text("Which one; empty: all of them."),
+        )),
+        nonResourceAttributes=maybe(
+            shape("A path that is no object's.", path=text("The path."), verb=text("The method."))
         ),
-        nonResourceAttributes=shape("A path that is no object's.", path=text("The path."), verb=text("The method.")),
     ),
     status=shape(
         "The answer.",
@@ -150,4 +166,24 @@ SELF_REVIEW = whole(
             groups={**many(text()), "description": "Groups they are in."}, extra=OPEN,
         ),
     ),
+)  # fmt: skip
+DEFINITION = whole(
+    "A kind, as it is defined. Those here are part of Mizzen, and only read.",
+    spec=shape(
+        "What the kind is.",
+        group=text("Its group."), scope=text("Namespaced: its objects are in namespaces."),
+        names=shape(
+            "How it is called.",
+            kind=text("Its name."), listKind=text("That of its lists."), plural=text("As it stands in paths."),
+            singular=text("As people say it."), shortNames=many(text()), categories=many(text()),
+        ),
+        versions=many(
+            shape(
+                "How its objects are written.",
+                name=text("Of the version."), served=FLAG, storage=FLAG, schema=OPEN, subresources=OPEN,
+                additionalPrinterColumns=many(OPEN), selectableFields=many(OPEN),
+            )
+        ),
+    ),
+    status=shape("Whether it is known.", acceptedNames=OPEN, storedVersions=many(text()), conditions=many(OPEN)),
 )  # fmt: skip

@@ -13,7 +13,12 @@ from mizzen.errors import FAMILY
 from mizzen.kinds.catalog import KINDS, Kind
 from mizzen.kinds.meta import API_VERSION
 from mizzen.kinds.schema import schema_of
+from mizzen.server.door import protobuf
 from mizzen.server.errors import STATUS
+from mizzen.server.incoming import ARCHIVE_TYPES
+from tools.derived import examples
+from tools.derived.core import CORE
+from tools.derived.links import LINKS
 from tools.derived.operations import (
     HEADERS,
     JSON,
@@ -21,7 +26,10 @@ from tools.derived.operations import (
     OPERATIONS,
     PARAMETERS,
     PATH_PARAMETERS,
+    PATHS,
     RESOURCES,
+    SENT,
+    YAML,
     Operation,
 )
 from tools.derived.shapes import LISTS, SHAPES, Schema, many, ref
@@ -31,7 +39,12 @@ PATH = "src/mizzen/server/openapi.json"
 ABOUT = """\
 Models, versions, servers and the people who use them, at `/model`, `/user`, `/secret` and `/audit`; every kind of
 resource in the Kubernetes conventions under `/apis`. Every error is a `Status`. Changes are acknowledged when they are
-on disk."""
+on disk. What is sent as JSON may be YAML, too (`application/yaml`), and archives may come under their own types."""
+ALIKE = {YAML, protobuf.MEDIA_TYPE, *ARCHIVE_TYPES} - {"application/octet-stream"}
+"""Other ways to write what stands there as JSON or bytes. Generated clients need one way, and most know no other."""
+SECURITY: list[dict[str, list[str]]] = [{}, {"bearer": []}]
+"""Of what says nothing else: who sends no token may be somebody on this machine, who may read."""
+SCHEMES = {"bearer": {"type": "http", "scheme": "bearer"}}
 TAGS = {
     "plane": "The plane itself.",
     "models": "Models, their versions, aliases, servers and history.",
@@ -53,12 +66,12 @@ def document() -> dict[str, Any]:
         "info": {"title": "Mizzen control API", "version": API_VERSION, "description": " ".join(ABOUT.split())},
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()]
         + [{"name": kind.plural, "description": kind.about} for kind in KINDS],
-        "security": [{}, {"bearer": []}],
+        "security": SECURITY,
         "paths": paths,
         "components": {
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": SCHEMES,
             "parameters": _all_parameters(),
-            "responses": _failures(),
+            "responses": answers_of_failures("Status"),
             "schemas": schemas(),
         },
     }
@@ -76,7 +89,8 @@ def written_out() -> Iterator[tuple[Operation, Kind | None]]:
 
 
 def schemas() -> dict[str, Schema]:
-    found = {**SHAPES, **LISTS}
+    found = {**SHAPES, **LISTS, **CORE}
+    found |= {name: {**found[name], "example": example} for name, example in examples.BODIES.items()}
     for kind in KINDS:
         found |= {
             kind.name: {
@@ -119,6 +133,8 @@ def failures(operation: Operation) -> tuple[int, ...]:
         codes.add(410)
     if operation.body or "propagationPolicy" in operation.query:
         codes |= {413, 415, 422}  # a deletion may have options in its body
+    if "namespace" in operation.query or any(part in operation.path for part in ("{namespace}", "{digest}")):
+        codes.add(422)
     return tuple(sorted(codes))
 
 
@@ -136,12 +152,14 @@ def _operation(operation: Operation, kind: Kind | None) -> dict[str, Any]:
         "operationId": operation.id,
         "summary": operation.summary,
         "tags": [operation.tag],
+        **({"security": [{"bearer": []}]} if operation.needs_token else {}),
         "parameters": _parameters(operation),
         "responses": {str(code): _answer(operation, code, kind) for code in operation.answers}
         | {str(code): {"$ref": f"#/components/responses/{HTTPStatus(code).name}"} for code in failures(operation)},
     }
     if operation.body:
-        content = {media: {"schema": _schema(body, kind)} for media, body in operation.body.items()}
+        bodies = {media: body for media, body in operation.body.items() if media not in ALIKE}
+        content = {media: {"schema": _schema(body, kind)} for media, body in bodies.items()}
         result["requestBody"] = {"content": content, "required": operation.body_required}
     return result
 
@@ -158,13 +176,15 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
 def _all_parameters() -> dict[str, Any]:
     word: Schema = {"type": "string"}
     rows = (
-        *(("path", name, about, word) for name, about in PATH_PARAMETERS.items() if name != "plural"),
+        *(("path", name, about, PATHS[name]) for name, about in PATH_PARAMETERS.items() if name != "plural"),
         *(("query", name, about, schema) for name, (schema, about) in PARAMETERS.items()),
         *(("header", name, about, word) for name, about in HEADERS.items()),
     )
     return {
         f"{place}.{name}": {
             "name": name, "in": place, "description": about, "schema": schema, "required": place == "path",
+            **({"allowEmptyValue": True} if place == "query" else {}),
+            **({"example": examples.PATHS[name]} if place == "path" and name in examples.PATHS else {}),
         }
         for place, name, about, schema in rows
     }  # fmt: skip
@@ -173,16 +193,27 @@ def _all_parameters() -> dict[str, Any]:
 def _answer(operation: Operation, code: int, kind: Kind | None) -> dict[str, Any]:
     body = operation.answers[code]
     answer: dict[str, Any] = {"description": HTTPStatus(code).phrase}
+    if operation.sends:
+        answer["headers"] = {name: _header(name) for name in operation.sends}
+    if code < HTTPStatus.MULTIPLE_CHOICES and operation.id in LINKS:
+        answer["links"] = LINKS[operation.id]
     if body is not None:
         answer["content"] = {operation.media: {"schema": _schema(body, kind)}}
     if "watch" in operation.query:
-        answer["content"]["application/json;stream=watch"] = {"schema": ref("Event")}
+        answer["content"]["application/json;stream=watch"] = {"schema": ref("WatchEvent")}
     return answer
+
+
+def _header(name: str) -> dict[str, Any]:
+    schema, about = SENT[name]
+    return {"description": about, "required": True, "schema": schema}
 
 
 def _schema(body: str | Schema, kind: Kind | None) -> Schema:
     if not isinstance(body, str):
         return body
+    if "|" in body:
+        return {"anyOf": [_schema(name, kind) for name in body.split("|")]}
     return ref(body.replace(KIND, kind.name) if kind else body)
 
 
@@ -193,13 +224,13 @@ def text_of(value: Any, depth: int) -> str:
     return "{\n" + ",\n".join(f"{json.dumps(key)}: {text_of(item, depth - 1)}" for key, item in value.items()) + "\n}"
 
 
-def _failures() -> dict[str, Any]:
-    """One for each code, with all the reasons that have it."""
-    found: dict[int, list[str]] = {}
+def answers_of_failures(status: str) -> dict[str, Any]:
+    """One for each code, with all the reasons that have it. `status`: what the document calls their shape."""
+    found: dict[int, list[str]] = {HTTPStatus.METHOD_NOT_ALLOWED: ["`MethodNotAllowed`: nobody does this here."]}
     for reason, cls in FAMILY.items():
         code = next(STATUS[base] for base in cls.__mro__ if base in STATUS)
         found.setdefault(code, []).append(f"`{reason}`: {meaning(cls)}")
     return {
-        HTTPStatus(code).name: {"description": " ".join(texts), "content": {JSON: {"schema": ref("Status")}}}
+        HTTPStatus(code).name: {"description": " ".join(texts), "content": {JSON: {"schema": ref(status)}}}
         for code, texts in sorted(found.items())
     }

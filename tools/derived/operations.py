@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mizzen.server import writing
-from mizzen.server.door import discovery, documents, events, namespaces, protobuf, reviews
+from mizzen.server import watching, writing
+from mizzen.server.door import definitions, discovery, documents, events, namespaces, protobuf, reviews
 from mizzen.server.incoming import ARCHIVE_TYPES
 from mizzen.server.resources import ROOT
+from tools.derived import rules
 from tools.derived.shapes import FLAG, NUMBER, PAST, Schema, text
 
 JSON = "application/json"
@@ -34,12 +35,16 @@ class Operation:
     id: str
     summary: str
     answers: Mapping[int, str | Schema | None]
-    """By code: a name in `shapes.SHAPES`, a schema, or None for no body."""
+    """By code: a name in `shapes.SHAPES`, or several with `|` between them, a schema, or None for no body."""
     query: tuple[str, ...] = ()
     body: Mapping[str, str | Schema] = field(default_factory=dict)
     """By media type."""
     body_required: bool = True
     header: tuple[str, ...] = ()
+    sends: tuple[str, ...] = ()
+    """Headers of all its answers but errors; see `SENT`."""
+    known: bool | None = None
+    """Only for those who say who they are. None: when it changes something."""
     conflicts: bool = False
     """409 is possible: a name is taken, or something is in the way."""
     tag: str = "models"
@@ -51,6 +56,10 @@ class Operation:
     """Of the resource API: the one kind that has it."""
 
     @property
+    def needs_token(self) -> bool:
+        return self.method != "GET" if self.known is None else self.known
+
+    @property
     def key(self) -> tuple[str, str]:
         return self.method, self.path
 
@@ -60,18 +69,23 @@ def one(name: str | Schema, **more: str | Schema) -> dict[str, str | Schema]:
     return {JSON: name, YAML: name, **more}
 
 
+LARGEST = 2**63 - 1
+
 PARAMETERS: dict[str, tuple[Schema, str]] = {
-    "namespace": (text(), "Which namespace; `default` if absent."),
-    "limit": ({**NUMBER, "minimum": 1}, "Most items of a page; never more than 5,000, and of large ones fewer."),
+    "namespace": (rules.NAME, "Which namespace; `default` if absent."),
+    "limit": (
+        {**NUMBER, "minimum": 1, "maximum": LARGEST},
+        "Most items of a page; never more than 5,000, and of large ones fewer.",
+    ),
     "continue": (text(), "Where the page begins: `metadata.continue` of the one before."),
-    "labelSelector": (text(), "Labels that must hold: `a=b,c!=d,e in (f,g),!h`."),
+    "labelSelector": (rules.SELECTOR, "Labels that must hold: `a=b,c!=d,e in (f,g),!h`."),
     "fieldSelector": (
         text(),
-        "Fields that must hold: `metadata.name=iris,spec.modelName=iris`. Each kind has its own.",
+        "Fields that must hold: `metadata.name!=iris,spec.modelName=iris`. Each kind has its own.",
     ),
     "watch": (FLAG, "Stream changes instead of a list: one JSON object per line."),
     "resourceVersion": (text(), "Watch what changed after this; if absent, all there is and then what changes."),
-    "timeoutSeconds": ({**NUMBER, "minimum": 1}, "End the watch after this time."),
+    "timeoutSeconds": ({**NUMBER, "minimum": 1, "maximum": watching.DAY}, "End the watch after this time."),
     "resourceVersionMatch": (text(), "Of a list: taken, and not needed. It is always the newest state."),
     "allowWatchBookmarks": (FLAG, "Of a watch: lines of type BOOKMARK may say how far it has come."),
     "sendInitialEvents": (FLAG, "Of a watch: begin with all there is, and say with a BOOKMARK when that was all."),
@@ -86,7 +100,10 @@ PARAMETERS: dict[str, tuple[Schema, str]] = {
         {"type": "string", "enum": ["Background", "Foreground"]},
         "Foreground ends first what is in the way; else what is used is not deleted.",
     ),
-    "gracePeriodSeconds": ({**NUMBER, "minimum": 0}, "Taken, and not needed: what runs ends as soon as it can."),
+    "gracePeriodSeconds": (
+        {**NUMBER, "minimum": 0, "maximum": LARGEST},
+        "Taken, and not needed: what runs ends as soon as it can.",
+    ),
     "orphanDependents": ({"type": "boolean", "enum": [False]}, "Only false: nothing lives on without its owner."),
     "pretty": (text(), "Taken, and not needed."),
     "assume": ({"type": "string"}, "With dryRun: objects that count as there, `Kind/name`, several with commas."),
@@ -100,8 +117,8 @@ PARAMETERS: dict[str, tuple[Schema, str]] = {
     "follow": (FLAG, "Go on with what is printed from now on."),
     "cascade": (FLAG, "End first what is in the way: versions, servers, jobs, a monitor."),
     "wait": (FLAG, "Answer when it is gone."),
-    "at": (text(), "A time, such as `2026-01-31T12:00:00Z`: answer what the model looked like then."),
-    "framework": (text(), "Of files that are the body: what loads them."),
+    "at": (rules.TIME, "A time, such as `2026-01-31T12:00:00Z`: answer what the model looked like then."),
+    "framework": (rules.FRAMEWORK, "Of files that are the body: what loads them."),
     "entrypoint": (text(), "Of files that are the body: what to load."),
     "image": (text(), "Of files that are the body: a container image that serves them."),
     "parentJob": (text(), "Of files that are the body: the TrainingJob that made them."),
@@ -111,8 +128,8 @@ PARAMETERS: dict[str, tuple[Schema, str]] = {
     "kind": (text(), "What kind of thing was asked about."),
     "name": (text(), "What was asked about."),
     "allowed": (FLAG, "Only what was allowed, or only what was refused."),
-    "since": (text(), "From this time on."),
-    "until": (text(), "Before this time."),
+    "since": (rules.TIME, "From this time on."),
+    "until": (rules.TIME, "Before this time."),
 }
 PATH_PARAMETERS: dict[str, str] = {
     "plural": "Which kind.",
@@ -126,6 +143,17 @@ PATH_PARAMETERS: dict[str, str] = {
     "user": "The user's name.",
     "token": "The token's id.",
     "secret": "The secret's name.",
+}
+PATHS: dict[str, Schema] = {
+    "namespace": rules.NAME, "name": text(), "model": rules.NAME, "version": rules.VERSION_OR_NEXT,
+    "alias": rules.ALIAS, "server": rules.NAME, "digest": rules.DIGEST, "user": rules.USER, "token": rules.TOKEN,
+    "secret": rules.NAME,
+}  # fmt: skip
+"""What may stand in a path. Kinds differ in how their objects may be called."""
+SENT: dict[str, tuple[Schema, str]] = {
+    "Location": (text(), "Where it is found again."),
+    "Upload-Offset": ({**NUMBER, "minimum": 0}, "Bytes that have come."),
+    "ETag": (text(), "Of the document as it is now."),
 }
 HEADERS: dict[str, str] = {
     "Content-Range": "`bytes a-b/total`: which part of the file this is; `bytes */total` only asks how much has come.",
@@ -155,7 +183,7 @@ PLANE: tuple[Operation, ...] = (
               tag="plane"),
     Operation("GET", "/version", "version", "Which Mizzen this is.", {200: "Version"}, tag="plane"),
     Operation("GET", "/openapi.json", "openapi", "This document.", {200: {"type": "object"}, 304: None},
-              header=("If-None-Match",), tag="plane"),
+              header=("If-None-Match",), sends=("ETag",), tag="plane"),
 )  # fmt: skip
 
 RESOURCES: tuple[Operation, ...] = (
@@ -173,8 +201,9 @@ RESOURCES: tuple[Operation, ...] = (
               query=WRITTEN, body=one(KIND), conflicts=True, writes=True),
     Operation("PATCH", ONE, "patch{Kind}", "Change parts of an object, or apply it, which makes it if need be.",
               {200: KIND, 201: KIND}, query=(*WRITTEN, "force"), body=PATCHES, conflicts=True, writes=True),
-    Operation("DELETE", ONE, "delete{Kind}", "Delete an object: 202 until what hangs on it has gone.",
-              {200: "Status", 202: KIND}, query=DELETED, conflicts=True, writes=True),
+    Operation("DELETE", ONE, "delete{Kind}",
+              "Delete an object. The answer is the object while something holds it, else a Status.",
+              {200: f"{KIND}|Status"}, query=DELETED, conflicts=True, writes=True),
     Operation("GET", f"{ONE}/status", "read{Kind}Status", "Read an object.", {200: KIND}, query=SHOWN, writes=True),
     Operation("PUT", f"{ONE}/status", "replace{Kind}Status", "Replace the status of an object. Needs `admin`.",
               {200: KIND}, query=PATCHED, body=one(KIND), conflicts=True, writes=True),
@@ -192,7 +221,7 @@ RESOURCES: tuple[Operation, ...] = (
 
 MODELS: tuple[Operation, ...] = (
     Operation("POST", "/model", "createModel", "Create a model.", {201: "ModelView"}, query=HERE, body=one("NewModel"),
-              conflicts=True),
+              sends=("Location",), conflicts=True),
     Operation("GET", "/model", "listModels", "List models, by name.", {200: "ModelViewList"},
               query=(*HERE, *PAGE, "labelSelector")),
     Operation("GET", "/model/{model}", "describeModel", "A model with its versions, servers, jobs and last change.",
@@ -200,7 +229,7 @@ MODELS: tuple[Operation, ...] = (
     Operation("DELETE", "/model/{model}", "deleteModel",
               "Delete a model: 409 names what is in the way; 202 until gone.", {200: "Deleted", 202: "ModelView"},
               query=(*HERE, "cascade", "wait"), conflicts=True),
-    Operation("GET", "/model/{model}/current", "current", "Which version is current, since when and by whom.",
+    Operation("GET", "/model/{model}/current", "currentVersion", "Which version is current, since when and by whom.",
               {200: "CurrentVersion"}, query=HERE),
     Operation("POST", "/model/{model}/current", "promote", "Make a version current. A server of it must be ready.",
               {200: "ModelView"}, query=HERE, body=one("WhichVersion"), conflicts=True),
@@ -215,13 +244,13 @@ MODELS: tuple[Operation, ...] = (
               query=(*HERE, *PAGE, "at")),
     Operation("POST", "/model/{model}/version", "addNextVersion",
               "Add a version under the next number. A form sends its file as `code`.",
-              {201: "VersionView"}, query=(*HERE, *ABOUT_FILES), body=FILES, conflicts=True),
+              {201: "VersionView"}, query=(*HERE, *ABOUT_FILES), body=FILES, sends=("Location",), conflicts=True),
     Operation("GET", "/model/{model}/version", "listVersions", "List versions.", {200: "VersionViewList"},
               query=(*HERE, *PAGE, "labelSelector")),
     Operation("POST", "/model/{model}/version/{version}", "addVersion",
               "Add a version, as above: 200 when exactly this one is there already.",
               {200: "VersionView", 201: "VersionView"},
-              query=(*HERE, *ABOUT_FILES), body=FILES, conflicts=True),
+              query=(*HERE, *ABOUT_FILES), body=FILES, sends=("Location",), conflicts=True),
     Operation("GET", "/model/{model}/version/{version}", "describeVersion",
               "A version, and what changed since the one before.", {200: "VersionDescription"}, query=HERE),
     Operation("DELETE", "/model/{model}/version/{version}", "deleteVersion", "Delete a version that nothing uses.",
@@ -231,15 +260,16 @@ MODELS: tuple[Operation, ...] = (
               {200: "VersionView"}, query=HERE, conflicts=True),
     Operation("POST", "/model/{model}/upload", "askUpload", "Which of these files have to be sent.", {200: "Missing"},
               query=HERE, body=one("Files"), conflicts=True),
-    Operation("HEAD", "/model/{model}/upload/{digest}", "upload", "How much of a file has come: `Upload-Offset`.",
-              {200: None}, query=HERE, conflicts=True),
+    Operation("HEAD", "/model/{model}/upload/{digest}", "uploadOffset", "How much of a file has come: `Upload-Offset`.",
+              {200: None}, query=HERE, sends=("Upload-Offset",), conflicts=True),
     Operation("PUT", "/model/{model}/upload/{digest}", "sendUpload",
               "Send a file or a part of it: 201 when all of it is there, 202 while more is to come.",
               {201: "Piece", 202: "Piece"}, query=HERE, body={"application/octet-stream": _BYTES},
-              header=("Content-Range",), conflicts=True),
+              header=("Content-Range",), sends=("Upload-Offset",), conflicts=True),
     Operation("POST", "/model/{model}/serve/{version}", "serve",
               "Make one more server of a version. What is absent comes from the path and the version.",
-              {201: "ServerView"}, query=HERE, body=one("NewServer"), body_required=False, conflicts=True),
+              {201: "ServerView"}, query=HERE, body=one("NewServer"), body_required=False, sends=("Location",),
+              conflicts=True),
     Operation("GET", "/model/{model}/serve/{version}", "listServers", "List servers of a version.",
               {200: "ServerViewList"}, query=HERE),
     Operation("GET", "/model/{model}/serve/{version}/{server}", "describeServer", "A server of a version.",
@@ -258,86 +288,109 @@ MODELS: tuple[Operation, ...] = (
 PEOPLE: tuple[Operation, ...] = (
     Operation("GET", "/whoami", "whoami", "Who asks, and what they are permitted.", {200: "WhoAmI"}, tag="people"),
     Operation("POST", "/user", "createUser", "Create a user.", {201: "User"}, body=one("NewUser"), conflicts=True,
-              tag="people"),
-    Operation("GET", "/user", "listUsers", "List users.", {200: "UserList"}, tag="people"),
+              sends=("Location",), tag="people"),
+    Operation("GET", "/user", "listUsers", "List users.", {200: "UserList"}, known=True, tag="people"),
     Operation("GET", "/user/{user}", "describeUser", "A user, and the RoleBindings that name them.",
-              {200: "UserDescription"}, tag="people"),
+              {200: "UserDescription"}, known=True, tag="people"),
     Operation("DELETE", "/user/{user}", "deleteUser",
               "Delete a user, their tokens and all mention of them in RoleBindings.",
               {200: "Deleted"}, tag="people"),
     Operation("POST", "/user/{user}/token", "createToken", "Create a token; it is shown this once.",
-              {201: "CreatedToken"}, body=one("NewToken"), body_required=False, tag="people"),
+              {201: "CreatedToken"}, body=one("NewToken"), body_required=False, sends=("Location",), tag="people"),
     Operation("GET", "/user/{user}/token", "listTokens", "List a user's tokens, without the tokens.",
-              {200: "TokenList"}, tag="people"),
+              {200: "TokenList"}, known=True, tag="people"),
     Operation("DELETE", "/user/{user}/token/{token}", "revokeToken", "Revoke a token.", {200: "Token"}, tag="people"),
     Operation("GET", "/secret", "listSecrets", "Names and keys of secrets.", {200: "SecretList"}, query=HERE,
-              tag="people"),
+              known=True, tag="people"),
     Operation("PUT", "/secret/{secret}", "setSecret", "Set all values of a secret.", {200: "Secret", 201: "Secret"},
               query=HERE, body={JSON: "SecretValues"}, tag="people"),
     Operation("PATCH", "/secret/{secret}", "changeSecret", "Add or replace values of a secret; its others stay.",
               {200: "Secret", 201: "Secret"}, query=HERE, body={JSON: "SecretValues"}, tag="people"),
     Operation("GET", "/secret/{secret}", "describeSecret", "Keys of a secret. Nobody is shown values.",
-              {200: "Secret"}, query=HERE, tag="people"),
+              {200: "Secret"}, query=HERE, known=True, tag="people"),
     Operation("DELETE", "/secret/{secret}", "deleteSecret", "Delete a secret.", {200: "Deleted"}, query=HERE,
               tag="people"),
     Operation("GET", "/audit", "audit", "Writes and refusals, newest first.", {200: "AuditEntryList"},
-              query=("actor", "namespace", "kind", "name", "allowed", "since", "until", *PAGE), tag="people"),
+              query=("actor", "namespace", "kind", "name", "allowed", "since", "until", *PAGE), known=True,
+              tag="people"),
 )  # fmt: skip
 
+
+def _group(version: str) -> str:
+    """Its name in the name of an operation."""
+    return version.partition(".")[0]
+
+
 _DISCOVERY: tuple[Operation, ...] = tuple(
-    Operation("GET", path, id_, summary, {200: {"type": "object"}}, query=("timeout",), tag="kubernetes")
-    for path, id_, summary in (
-        ("/api", "coreVersions", "Versions of the core group."),
-        ("/api/v1", "coreResources", "Kinds of the core group, and what one may do with them."),
-        ("/apis", "groups", "All other groups and their versions."),
-        *((f"/apis/{version.partition('/')[0]}", f"group{number}", f"The group of {version}.")
-          for number, version in enumerate(discovery.GROUPS, 1)),
-        *((f"/apis/{version}", f"resources{number}", f"Kinds of {version}, and what one may do with them.")
-          for number, version in enumerate(discovery.GROUPS, 1)),
-        (documents.ROOT, "openapiV3", "Where the documents of each group and version are."),
+    Operation("GET", path, id_, summary, {200: shape}, query=("timeout",), tag="kubernetes")
+    for path, id_, summary, shape in (
+        ("/api", "coreVersions", "Versions of the core group.", "APIVersions"),
+        ("/api/v1", "coreResources", "Kinds of the core group, and what one may do with them.", "APIResourceList"),
+        ("/apis", "groups", "All other groups and their versions.", "APIGroupList"),
+        *((f"/apis/{version.partition('/')[0]}", f"{_group(version)}Group", f"The group of {version}.", "APIGroup")
+          for version in discovery.GROUPS),
+        *((f"/apis/{version}", f"{_group(version)}Resources", f"Kinds of {version}, and what one may do with them.",
+           "APIResourceList") for version in discovery.GROUPS),
+        (documents.OLDER, "openapiV2", "A document without content, for clients that cannot do without one.",
+         "OlderDocument"),
+        (documents.ROOT, "openapiV3", "Where the documents of each group and version are.", "Documents"),
     )
 ) + tuple(
-    Operation("GET", f"{documents.ROOT}/{path}", f"openapiV3Part{number}", f"The OpenAPI document of {path}.",
+    Operation("GET", f"{documents.ROOT}/{path}", f"openapiV3{name.title()}", f"The OpenAPI document of {path}.",
               {200: {"type": "object"}, 304: None}, query=("hash", "timeout"), header=("If-None-Match",),
               tag="kubernetes")
-    for number, path in enumerate(("api/v1", *(f"apis/{version}" for version in discovery.GROUPS)), 1)
+    for path, name in (("api/v1", "core"), *((f"apis/{version}", _group(version)) for version in discovery.GROUPS))
 )  # fmt: skip
 
 _EVENTS: tuple[Operation, ...] = (
     Operation("GET", events.EVERYWHERE, "listEventEverywhere", "List or watch Events of all namespaces.",
-              {200: {"type": "object"}}, query=LISTED, tag="kubernetes"),
+              {200: "EventList"}, query=LISTED, tag="kubernetes"),
     Operation("GET", events.WITHIN, "listEvent", "List or watch Events: what happened to objects in the last hour.",
-              {200: {"type": "object"}}, query=LISTED, tag="kubernetes"),
-    Operation("GET", f"{events.WITHIN}/{{name}}", "readEvent", "Read an Event.", {200: {"type": "object"}},
+              {200: "EventList"}, query=LISTED, tag="kubernetes"),
+    Operation("GET", f"{events.WITHIN}/{{name}}", "readEvent", "Read an Event.", {200: "Event"},
               query=("resourceVersion", *SHOWN), tag="kubernetes"),
 )  # fmt: skip
 
-_SENT = {**one(_ANY), protobuf.MEDIA_TYPE: _BYTES}
+_DEFINITIONS: tuple[Operation, ...] = (
+    Operation("GET", definitions.ROOT, "listCustomResourceDefinition", "List the kinds that there are here.",
+              {200: _ANY}, query=definitions.LISTING, tag="kubernetes"),
+    Operation("GET", f"{definitions.ROOT}/{{name}}", "readCustomResourceDefinition", "Read what a kind is.",
+              {200: _ANY}, query=definitions.QUERY, tag="kubernetes"),
+)  # fmt: skip
+
+
+def _sent(shape: str) -> dict[str, str | Schema]:
+    """As JSON, or as kubectl sends it."""
+    return {**one(shape), protobuf.MEDIA_TYPE: _BYTES}
+
+
 _NAMESPACES: tuple[Operation, ...] = (
-    Operation("GET", namespaces.ROOT, "listNamespace", "List or watch namespaces.", {200: _ANY}, query=LISTED,
-              tag="kubernetes"),
-    Operation("POST", namespaces.ROOT, "createNamespace", "Create a namespace.", {201: _ANY}, query=WRITTEN,
-              body=_SENT, conflicts=True, tag="kubernetes"),
-    Operation("GET", f"{namespaces.ROOT}/{{name}}", "readNamespace", "Read a namespace.", {200: _ANY},
+    Operation("GET", namespaces.ROOT, "listNamespace", "List or watch namespaces.", {200: "NamespaceList"},
+              query=LISTED, tag="kubernetes"),
+    Operation("POST", namespaces.ROOT, "createNamespace", "Create a namespace.", {201: "Namespace"},
+              query=WRITTEN, body=_sent("Namespace"), conflicts=True, tag="kubernetes"),
+    Operation("GET", f"{namespaces.ROOT}/{{name}}", "readNamespace", "Read a namespace.", {200: "Namespace"},
               query=("resourceVersion", *SHOWN), tag="kubernetes"),
     Operation("PUT", f"{namespaces.ROOT}/{{name}}", "replaceNamespace", "Replace labels and annotations of one.",
-              {200: _ANY}, query=WRITTEN, body=_SENT, conflicts=True, tag="kubernetes"),
+              {200: "Namespace"}, query=WRITTEN, body=_sent("Namespace"), conflicts=True, tag="kubernetes"),
     Operation("PATCH", f"{namespaces.ROOT}/{{name}}", "patchNamespace", "Change labels and annotations of one.",
-              {200: _ANY, 201: _ANY}, query=(*WRITTEN, "force"), body={**PATCHES, writing.APPLY: _ANY},
-              conflicts=True, tag="kubernetes"),
+              {200: "Namespace", 201: "Namespace"}, query=(*WRITTEN, "force"),
+              body={**PATCHES, writing.APPLY: "Namespace"}, conflicts=True, tag="kubernetes"),
     Operation("DELETE", f"{namespaces.ROOT}/{{name}}", "deleteNamespace", "Delete a namespace with all that is in it.",
-              {200: _ANY, 202: _ANY}, query=DELETED, conflicts=True, tag="kubernetes"),
+              {200: "Namespace", 202: "Namespace"}, query=DELETED, conflicts=True, tag="kubernetes"),
 )  # fmt: skip
 _REVIEWS: tuple[Operation, ...] = tuple(
-    Operation("POST", f"/apis/{version}/{plural}", id_, summary, {201: _ANY}, query=reviews.QUERY, body=_SENT,
-              tag="kubernetes")
-    for version, plural, id_, summary in (
-        (discovery.AUTHORIZATION, "selfsubjectaccessreviews", "reviewAccess", "Ask whether one may do something."),
-        (discovery.AUTHORIZATION, "selfsubjectrulesreviews", "reviewRules", "Ask what one may do."),
-        (discovery.AUTHENTICATION, "selfsubjectreviews", "reviewSelf", "Ask who one is."),
+    Operation("POST", f"/apis/{version}/{plural}", id_, summary, {201: shape}, query=reviews.QUERY, body=_sent(shape),
+              body_required=shape != "SelfSubjectReview", known=False, tag="kubernetes")
+    for version, plural, id_, summary, shape in (
+        (discovery.AUTHORIZATION, "selfsubjectaccessreviews", "reviewAccess", "Ask whether one may do something.",
+         "SelfSubjectAccessReview"),
+        (discovery.AUTHORIZATION, "selfsubjectrulesreviews", "reviewRules", "Ask what one may do.",
+         "SelfSubjectRulesReview"),
+        (discovery.AUTHENTICATION, "selfsubjectreviews", "reviewSelf", "Ask who one is.", "SelfSubjectReview"),
     )
 )  # fmt: skip
 
-DOOR = (*_DISCOVERY, *_EVENTS, *_NAMESPACES, *_REVIEWS)
+DOOR = (*_DISCOVERY, *_DEFINITIONS, *_EVENTS, *_NAMESPACES, *_REVIEWS)
 
 OPERATIONS = (*PLANE, *MODELS, *PEOPLE, *DOOR)

@@ -7,7 +7,10 @@ from typing import Any, TypeAlias
 from mizzen.access.policy import VERBS
 from mizzen.kinds.schema import schema_of
 from mizzen.kinds.serving import InferenceModelSpec
+from mizzen.server import users
 from mizzen.server.sources import OPTIONS
+from mizzen.server.versions import SHOWN
+from tools.derived import rules
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -23,7 +26,7 @@ def text(description: str = "") -> Schema:
 def listed(name: str) -> Schema:
     """A list as the paths outside of the resource API answer it."""
     following = text("Where the next page begins: send it as `continue`. Empty: this was the last.")
-    return shape("", items=many(ref(name)), metadata=shape("", **{"continue": following}))
+    return always(shape("", items=many(ref(name)), metadata=always(shape("", **{"continue": following}))))
 
 
 def many(items: Schema) -> Schema:
@@ -39,6 +42,16 @@ def needs(schema: Schema, *required: str) -> Schema:
     return {**schema, "required": list(required)}
 
 
+def closed(schema: Schema) -> Schema:
+    """It holds nothing else: what is sent and not known is refused."""
+    return {**schema, "additionalProperties": False}
+
+
+def always(schema: Schema, *optional: str) -> Schema:
+    """Every field is there, but for these."""
+    return needs(schema, *(name for name in schema["properties"] if name not in optional))
+
+
 def maybe(schema: Schema) -> Schema:
     return {**schema, "nullable": True}
 
@@ -47,8 +60,11 @@ NUMBER: Schema = {"type": "integer", "format": "int64"}
 FLAG: Schema = {"type": "boolean"}
 WORDS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 OPEN: Schema = {"type": "object", "additionalProperties": True}
-WHO_AND_WHEN = shape("", actor=text(), time=text())
-VERSION: Schema = {"description": "A number or a name.", "anyOf": [{"type": "string"}, {"type": "integer"}]}
+WHO_AND_WHEN = always(shape("", actor=text(), time=text()))
+VERSION: Schema = {
+    "description": "A number or a name.",
+    "anyOf": [rules.VERSION, {"type": "integer", "minimum": 1, "maximum": rules.LARGEST_VERSION}],
+}
 
 COMMON = {
     "namespace": text(), "labels": WORDS, "annotations": WORDS, "createdAt": maybe(text("When, in UTC.")),
@@ -59,13 +75,18 @@ SAID: dict[str, Schema] = {
     "entrypoint": text("`module:object` for framework `python`, else the file to load."),
     "image": text("A container image that serves it."),
     "parentJob": text("The TrainingJob that made it."),
-    "labels": WORDS,
-    "annotations": WORDS,
+    "labels": rules.LABELS,
+    "annotations": rules.ANNOTATIONS,
     "requirements": many(text()),
 }
 assert set(SAID) == set(OPTIONS)
 
-FILE = needs(shape("", path=text(), digest=text("sha256:<hex>"), size=NUMBER), "path", "digest")
+FILE = closed(
+    needs(
+        shape("", path=rules.FILE_PATH, digest=rules.DIGEST, size=maybe({**NUMBER, "minimum": 0})),
+        "path", "digest",
+    )
+)  # fmt: skip
 
 _MODEL = {
     "name": text(), **COMMON, "framework": maybe(text()), "track": text("`manual` or `latest`."),
@@ -131,7 +152,7 @@ LIST_META = shape(
 )
 
 SHAPES: dict[str, Schema] = {
-    "Status": shape(
+    "Status": needs(shape(
         "Of an error: what it was, every fault with its field path, and what to do next.",
         kind=text(), apiVersion=text(), metadata=OPEN, status={"type": "string", "enum": ["Failure", "Success"]},
         reason=text("One word for programs."), message=text("For people."), code=NUMBER,
@@ -141,7 +162,7 @@ SHAPES: dict[str, Schema] = {
             hint=text("What to do next."), group=text("Of the object that was asked for."), kind=text("Its plural."),
             name=text("Its name."), uid=text("Of what was deleted."),
         ),
-    ),
+    ), "kind", "apiVersion", "metadata", "status"),
     "Patch": {"description": "What to change: RFC 7396.", "type": "object"},
     "JsonPatch": {**many(OPEN), "description": "Steps of RFC 6902, one after the other."},
     "Scale": shape(
@@ -156,99 +177,118 @@ SHAPES: dict[str, Schema] = {
     ),
     "ObjectMeta": OBJECT_META,
     "ListMeta": LIST_META,
-    "Event": shape(
+    "WatchEvent": shape(
         "One line of a watch.",
         type={"type": "string", "enum": ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]}, object=OPEN,
     ),
-    "Index": shape("", name=text(), inference=text("Where the inference API answers."), links=OPEN),
-    "Live": shape("", live=FLAG),
-    "Readiness": shape("", ready=FLAG),
-    "Version": shape(
+    "Index": always(shape("", name=text(), inference=text("Where the inference API answers."), links=OPEN)),
+    "Live": always(shape("", live=FLAG)),
+    "Readiness": always(shape("", ready=FLAG)),
+    "Version": always(shape(
         "Ours, and for clients of Kubernetes the one that this speaks as.",
         version=text("Of Mizzen."), gitVersion=text("Of Kubernetes, with ours after a plus."),
         **{name: text() for name in ("major", "minor", "gitCommit", "gitTreeState", "buildDate", "goVersion")},
         compiler=text(), platform=text(),
+    )),
+    "Deleted": needs(
+        shape("It is gone.", name=text(), id=text(), namespace=text(), deleted=FLAG, bindings=many(OPEN)), "deleted"
     ),
-    "Deleted": shape("It is gone.", name=text(), id=text(), namespace=text(), deleted=FLAG, bindings=many(OPEN)),
     "Loaded": shape("It is so.", name=text(), servers={**many(text()), "description": "Those that it is about."}),
-    "NewModel": needs(shape("", name=text(), framework=text(), labels=WORDS, annotations=WORDS), "name"),
-    "ModelView": shape("A model, as the /model paths show it.", **_MODEL),
-    "ModelDescription": shape(
+    "NewModel": closed(needs(shape(
+        "",
+        name=rules.NAME, framework=maybe(rules.FRAMEWORK), labels=maybe(rules.LABELS),
+        annotations=maybe(rules.ANNOTATIONS),
+    ), "name")),
+    "ModelView": needs(
+        shape("A model, as the /model paths show it; to who may see an alias only, just that.", **_MODEL),
+        "name", "namespace", "aliases",
+    ),
+    "ModelDescription": always(shape(
         "A model with all that belongs to it, as they were at one moment.",
         **_MODEL, versions=many(ref("VersionView")), versionCount=NUMBER, servers=many(ref("ServerView")),
         jobs=many(OPEN), monitor=maybe(OPEN), rollouts=many(text()), secondNames=many(text()),
         lastChanged=maybe(WHO_AND_WHEN),
-    ),
-    "WhichVersion": needs(shape("", version=VERSION), "version"),
-    "WhichVersionOrPrevious": shape("Absent: the one that was current before.", version=VERSION),
-    "NewVersion": shape(
+    )),
+    "WhichVersion": closed(needs(shape("", version=VERSION), "version")),
+    "WhichVersionOrPrevious": closed(shape("Absent: the one that was current before.", version=VERSION)),
+    "NewVersion": closed(shape(
         "One source (`path`, `git`, `downloadURL`, `files`, `archive`) or an `image`, and what is to be said about it.",
         path=text("A file or folder on the plane's machine; for admins of the plane."),
-        git=needs(shape("", repo=text(), ref=text("A branch, tag or commit; HEAD if absent."), path=text()), "repo"),
+        git=closed(needs(
+            shape("", repo=text(), ref=text("A branch, tag or commit; HEAD if absent."), path=text()), "repo"
+        )),
         downloadURL=text("http(s) address of a file or archive."), sha256sum=text("Of what is downloaded."),
         insecureSkipVerify={**FLAG, "description": "Take whatever is downloaded."},
-        files=many(FILE), archive=text("sha256:<hex> of an archive that was sent before."), **SAID,
-    ),
-    "VersionForm": needs(
+        files={**many(FILE), "minItems": 1}, archive=rules.DIGEST, **SAID,
+    )),
+    "VersionForm": closed(needs(
         shape(
             "An archive or file, and what is to be said about it, as texts.",
             code={"type": "string", "format": "binary", "description": "The archive or file."},
             **{name: text(field.get("description", "")) for name, field in SAID.items()},
         ),
         "code",
-    ),
-    "CurrentVersion": shape("", name=text(), namespace=text(), version=text(), actor=text(), time=text()),
-    "VersionView": shape("A version, as the /model paths show it.", **_VERSION),
-    "VersionDescription": shape(
+    )),
+    "CurrentVersion": always(shape("", name=text(), namespace=text(), version=text(), actor=text(), time=text())),
+    "VersionView": always(shape("A version, as the /model paths show it.", **_VERSION), *SHOWN),
+    "VersionDescription": always(shape(
         "A version, and what changed since the one before.",
-        **_VERSION, changed=shape("", code=FLAG, data=FLAG),
+        **_VERSION, changed=always(shape("", code=FLAG, data=FLAG)),
+    ), *SHOWN),
+    "Files": closed(needs(shape("", files={**many(FILE), "minItems": 1}), "files")),
+    "Missing": always(shape("", missing=many(text("A digest that has to be sent.")))),
+    "Piece": always(shape(
+        "", digest=text(), offset={**NUMBER, "description": "Bytes that have come."}, complete=FLAG
+    )),
+    "NewServer": closed(
+        {key: value for key, value in schema_of(InferenceModelSpec, long=True).items() if key != "required"}
     ),
-    "Files": needs(shape("", files=many(FILE)), "files"),
-    "Missing": shape("", missing=many(text("A digest that has to be sent."))),
-    "Piece": shape("", digest=text(), offset={**NUMBER, "description": "Bytes that have come."}, complete=FLAG),
-    "NewServer": {key: value for key, value in schema_of(InferenceModelSpec, long=True).items() if key != "required"},
-    "ServerView": shape(
+    "ServerView": always(shape(
         "One server of a version.",
         id=text("The InferenceModel object."), **COMMON, model=text(), version=maybe(text()), url=text(), ready=FLAG,
         replicas=NUMBER, readyReplicas=NUMBER, status=ref("InferenceModelStatus"),
-    ),
-    "HistoryEntry": shape(
+    )),
+    "HistoryEntry": always(shape(
         "One change, or decision.",
         actor=text(), time=text(), action=text(), before=maybe(OPEN), after=maybe(OPEN), number=NUMBER,
         object=text("Which object: `Kind/name`."),
-    ),
-    "ModelThen": shape(
+    )),
+    "ModelThen": always(shape(
         "What a model looked like at a time.",
         name=text(), namespace=text(), at=text(), spec=OPEN, status=OPEN, versions=many(text()),
         lastChanged=WHO_AND_WHEN,
-    ),
-    "Binding": shape(
+    )),
+    "Binding": always(shape(
         "",
         name=text(), verbs=many({"type": "string", "enum": list(VERBS)}),
         target=shape("", namespace=text(), model=text(), alias=text()),
-    ),
-    "WhoAmI": shape(
+    )),
+    "WhoAmI": always(shape(
         "", name=text(), groups=many(text()), admin=FLAG, bindings=many(ref("Binding")),
         open={**FLAG, "description": "Everybody on this machine may read and predict."},
-    ),
-    "NewUser": needs(shape("", name=text()), "name"),
-    "User": shape("", **_USER),
-    "UserDescription": shape("", **_USER, bindings=many(ref("Binding"))),
-    "NewToken": shape("", expiresIn=text("Such as `30d`. Absent: it does not expire."), note=text()),
-    "CreatedToken": shape(
+    )),
+    "NewUser": closed(needs(shape("", name=rules.USER), "name")),
+    "User": always(shape("", **_USER)),
+    "UserDescription": always(shape("", **_USER, bindings=many(ref("Binding")))),
+    "NewToken": closed(shape(
+        "",
+        expiresIn=maybe({**rules.DURATION, "description": "Such as `30d`. Absent: it does not expire."}),
+        note=maybe({**text(), "maxLength": users.LONGEST_NOTE}),
+    )),
+    "CreatedToken": always(shape(
         "The one time that the token is shown.", id=text(), token=text(), user=text(), expires=maybe(text())
-    ),
-    "Token": shape("All about a token but the token.", **_TOKEN),
-    "SecretValues": needs(shape("", data={**WORDS, "description": "Values, by key."}), "data"),
-    "Secret": shape(
+    )),
+    "Token": always(shape("All about a token but the token.", **_TOKEN)),
+    "SecretValues": closed(needs(shape("", data={**rules.SECRET, "description": "Values, by key."}), "data")),
+    "Secret": always(shape(
         "All about a secret but its values.",
         name=text(), namespace=text(), keys=many(text()), updated=text(), updatedBy=text(),
-    ),
-    "AuditEntry": shape(
+    )),
+    "AuditEntry": always(shape(
         "Who asked what, and whether they were allowed to.",
         number=NUMBER, time=text(), actor=text(), verb=text(), kind=text(), namespace=text(), name=text(),
         allowed=FLAG, reason=text(), method=text(), path=text(), code=NUMBER, source=text(), count=NUMBER,
-    ),
+    )),
 }  # fmt: skip
 
 LISTS: dict[str, Schema] = {

@@ -16,8 +16,9 @@ from tools.reference import markdown
 INTRO = """\
 Every command ends with 0 when it did what was asked, 1 when that failed, 2 when it was called wrongly, 130 when it was
 interrupted. Results go to stdout, all else to stderr. A plane is found by `MIZZEN_URL` and `MIZZEN_TOKEN`, else by its
-data dir: `--data-dir`, `MIZZEN_DATA_DIR`, `./.mizzen`. With `MIZZEN_DEBUG=1` an error that nobody expected shows where
-it happened."""
+data dir: `--data-dir`, `MIZZEN_DATA_DIR`, `./.mizzen`. At an https address `SSL_CERT_FILE` names the plane's own CA, a
+copy of `tls/ca.pem` in its data dir. With `MIZZEN_DEBUG=1` an error that nobody expected shows where
+it happened. What of all this kubectl does as well is [on a page of its own](../kubectl.md)."""
 
 UNBROKEN = "\b"
 """How a docstring tells typer to leave a paragraph's lines as they are."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mizzen.gateway.paths import NAMESPACE
 from mizzen.kinds.catalog import KINDS
+from tools.derived import inference
 from tools.derived.operations import (
     DOOR,
     HEADERS,
@@ -22,7 +24,11 @@ INTRO = """\
 The control API answers JSON and takes JSON or YAML. `GET /openapi.json` says the same for programs, with the
 shape of every body and answer. Callers send `Authorization: Bearer <token>`; on a loopback plane, those without one may
 read. A query parameter that a path does not know is refused with 400. Errors are `Status` objects: see
-[Errors](errors.md). Warnings come as `Warning` headers."""
+[Errors](errors.md). Warnings come as `Warning` headers.
+
+The inference API, on a port of its own, has an `/openapi.json`, too. `make clients` writes typed Python clients of both
+into `build/clients/python`, and types for TypeScript into `build/clients/typescript`; other generators may read the
+documents just as well."""
 
 SECTIONS: tuple[tuple[str, str, tuple[Operation, ...]], ...] = (
     ("The plane", "", PLANE),
@@ -37,6 +43,12 @@ SECTIONS: tuple[tuple[str, str, tuple[Operation, ...]], ...] = (
         RESOURCES,
     ),
     ("Kubernetes", "What kubectl and other clients of Kubernetes ask beside objects.", DOOR),
+    (
+        "Inference",
+        "On the port of the inference API. What begins with `/v2` may stand behind `/ns/{namespace}`; without that, "
+        'the namespace is `default`. Errors are `{"error": text}`.',
+        tuple(operation for operation, _ in inference.operations() if not operation.path.startswith(NAMESPACE)),
+    ),
 )
 
 
@@ -51,7 +63,7 @@ def page() -> str:
         "In the query:",
         markdown.table(("Name", "Meaning"), _rows((name, about) for name, (_, about) in PARAMETERS.items())),
         "In the head:",
-        markdown.table(("Name", "Meaning"), _rows(HEADERS.items())),
+        markdown.table(("Name", "Meaning"), _rows((HEADERS | inference.HEADERS).items())),
     )
 
 

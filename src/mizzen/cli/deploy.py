@@ -26,7 +26,9 @@ def deploy(
     *,
     what: Annotated[str, typer.Argument(metavar="PATH|MODULE:OBJECT", help="A file, a folder, or Python code.")],
     name: Annotated[str, typer.Option("--name", help="The model to add a version to; created when absent.")],
-    framework: Annotated[str | None, typer.Option(help="sklearn, xgboost, lightgbm, onnx or python; default: by the files.")] = None,
+    framework: Annotated[
+        str | None, typer.Option(help="sklearn, xgboost, lightgbm, onnx or python; default: by the files.")
+    ] = None,
     entrypoint: Annotated[
         str | None, typer.Option(help="What to load of a folder or file: module:object, or a file in it.")
     ] = None,

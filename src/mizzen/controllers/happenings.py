@@ -24,7 +24,7 @@ from mizzen.kinds.meta import API_VERSION, DEFAULT_NAMESPACE, Condition, Meta, R
 from mizzen.kinds.workload import MODEL_LABEL
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.recorder import Note
-from mizzen.stores.store import Store
+from mizzen.stores.store import Guard, Present, Store
 
 KIND = "Event"
 COMPONENT = "mizzen"
@@ -138,9 +138,15 @@ class Happenings:
         self._kept[ref] = happening.last
         self._kept.move_to_end(ref)
         try:
+            await self._tell(ref, happening)
+        except NotFound:  # its namespace is going, or the Event went with it just now
+            self._kept.pop(ref, None)
+
+    async def _tell(self, ref: Ref, happening: _Happening) -> None:
+        try:
             there = await self._store.get(ref)
         except NotFound:
-            await self._store.create(self._event(happening), ACTOR)
+            await self._store.create(self._event(happening), ACTOR, guard=_stands(ref.namespace))
             return
         told = EventSpec.readable(there.spec)
         spec = told.model_copy(
@@ -213,6 +219,19 @@ class Happenings:
                 raise failure
         if failures:
             log.warning("%s, %d times: %s", trouble, len(failures), failures[0])
+
+
+def _stands(namespace: str) -> Guard | None:
+    """NotFound in a namespace that is gone, or is going: its Events are deleted with all that is in it, and what came
+    after that would stay behind."""
+    if namespace == DEFAULT_NAMESPACE:
+        return None  # it never goes
+
+    def guard(now: Present) -> None:
+        if now.get(Ref("Namespace", namespace, "")).deleting:
+            raise NotFound(f"namespace {namespace} is going")
+
+    return guard
 
 
 def _involved(resource: Resource) -> InvolvedObject:

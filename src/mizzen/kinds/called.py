@@ -36,6 +36,8 @@ class Called:
     """Names of the kind in files that are read as this one."""
     internal: bool = False
     """Written by controllers only; people may read it."""
+    everyday: bool = False
+    """Shown by `kubectl get all`."""
     virtual: bool = False
     """The store makes these from its history; nobody writes them, and they have no controller."""
 
@@ -45,8 +47,9 @@ class Called:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """Words that kubectl takes for several kinds at once: `kubectl get mizzen` shows what people wrote."""
-        return () if self.internal else ("mizzen",)
+        """Words that kubectl takes for several kinds at once: `kubectl get mizzen` shows what people wrote, and
+        `kubectl get all` what of it they look for every day."""
+        return () if self.internal else ("mizzen", "all") if self.everyday else ("mizzen",)
 
 
 ALL: tuple[Called, ...] = (
@@ -55,6 +58,7 @@ ALL: tuple[Called, ...] = (
         (Column("CURRENT", "status.current.version"), Column("HIGHEST", "status.highestVersion"),
          Column("BY", "status.current.actor"), Column("FRAMEWORK", "spec.framework", wide=True)),
         about="A named group of versions, one of which is current.",
+        everyday=True,
     ),
     Called(
         "ModelVersion", "modelversions", "mv",
@@ -67,6 +71,7 @@ ALL: tuple[Called, ...] = (
         (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"),
          Column("ACCEPTED", "condition:Accepted")),
         about="One job set, all its replicas, that trains a version of a model.",
+        everyday=True,
         other_names=("TrainingModel",),
     ),
     Called(
@@ -75,16 +80,19 @@ ALL: tuple[Called, ...] = (
          Column("READY", "condition:Ready"), Column("REPLICAS", "status.readyReplicas"), Column("URL", "status.url"),
          Column("LAYER", "spec.deployToLayer", wide=True), Column("RESTARTS", "status.restarts", wide=True)),
         about="One serving service: a version of a model, a place, and a number of replicas.",
+        everyday=True,
     ),
     Called(
         "MLGraph", "mlgraphs", "mlg",
         (Column("ACCEPTED", "condition:Accepted"), Column("READY", "condition:Ready"), Column("URL", "status.url")),
         about="A directed acyclic graph of callable nodes with routes and merges, called as a model is.",
+        everyday=True,
     ),
     Called(
         "Rollout", "rollouts", "ro",
         (Column("TARGET", "spec.target.name"), Column("ACCEPTED", "condition:Accepted")),
         about="A staged change of what serves a name.",
+        everyday=True,
     ),
     Called(
         "Monitor", "monitors", "mon",
@@ -95,6 +103,7 @@ ALL: tuple[Called, ...] = (
         "Application", "applications", "app",
         (Column("PHASE", "status.phase"), Column("ACCEPTED", "condition:Accepted")),
         about="Components, traits, policies and a workflow that brings them up.",
+        everyday=True,
     ),
     Called(
         "Initializer", "initializers", "init",

@@ -250,6 +250,11 @@ class Spec(Part):
     @classmethod
     def meant(cls, spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Mapping[str, Any]:
         """The spec as its author meant it, where what arrived says less; see `MLGraphSpec`. Pure."""
+        return cls.written(spec, annotations)
+
+    @classmethod
+    def written(cls, spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Mapping[str, Any]:
+        """The spec as it stood in the file, where a client left something out on the way. To be stored. Pure."""
         return spec
 
 

@@ -37,8 +37,8 @@ class Metadata(Part):
 
 WRITABLE = tuple(Metadata.model_fields)
 
-_KEY = re.compile(r"([a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
+KEY = re.compile(r"([a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
 
 
 def faults(metadata: Any) -> tuple[Fault, ...]:
@@ -75,7 +75,7 @@ def _finalizer_faults(value: Any) -> tuple[Fault, ...]:
     return tuple(
         Fault(f"{path}[{index}]", f"'{name[:300]}' must be like example.com/name")
         for index, name in enumerate(value)
-        if not _KEY.fullmatch(name)
+        if not KEY.fullmatch(name)
     )
 
 
@@ -101,7 +101,7 @@ def label_faults(value: Any, path: str) -> tuple[Fault, ...]:
     return tuple(
         Fault(f"{path}.{key}", f"the {part} must be {rule}")
         for key, item in value.items()
-        for part, pattern, text in (("key", _KEY, key), ("value", _LABEL_VALUE, item))
+        for part, pattern, text in (("key", KEY, key), ("value", LABEL_VALUE, item))
         if not pattern.fullmatch(text)
     )
 

@@ -2,7 +2,8 @@
 
 Whoever applies a document owns the fields in it. A field that another manager owns with another value is a conflict,
 unless it is taken by force; the same value is shared. What somebody applied before and now leaves out goes, unless
-another manager owns it too. All other writes make their writer the owner of what they change.
+another manager owns it too. All other writes make their writer the owner of what they change; of those who wrote so,
+the last few are told apart.
 
 Documents are what can be owned of an object: what names it, and what the server keeps, is left out by the caller.
 """
@@ -17,6 +18,11 @@ from mizzen.patches import fields
 from mizzen.patches.fields import Fields, Path
 
 Operation = Literal["Apply", "Update"]
+
+MOST_UPDATERS = 10
+"""Managers that wrote by other ways than apply. Of more the oldest become one, as in Kubernetes: every client has a
+name, and entries would pile up in objects that live long."""
+ANCIENT = "ancient-changes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,24 +95,25 @@ def updated(
         held = next((one.owned for one in left if one.is_(by, "Update")), frozenset[Path]())
         left = [one for one in left if not one.is_(by, "Update")]
         left.append(Manager(by, "Update", time, held | changed))
-    return _tidy(_in_place(managers, left), new)
+    return _few(_tidy(_in_place(managers, left), new))
 
 
-def to_wire(managers: Iterable[Manager], api_version: str) -> list[dict[str, Any]]:
+def to_wire(managers: Iterable[Manager], api_version: str, subresource: str = "") -> list[dict[str, Any]]:
+    through = {"subresource": subresource} if subresource else {}
     return [
         {
             "manager": manager.name, "operation": manager.operation, "apiVersion": api_version, "time": manager.time,
-            "fieldsType": "FieldsV1", "fieldsV1": fields.to_wire(manager.owned),
+            "fieldsType": "FieldsV1", "fieldsV1": fields.to_wire(manager.owned), **through,
         }
         for manager in managers
     ]  # fmt: skip
 
 
-def from_wire(entries: Any) -> tuple[Manager, ...]:
-    """Lenient: entries that say nothing we know are passed over."""
+def from_wire(entries: Any, subresource: str = "") -> tuple[Manager, ...]:
+    """Those who wrote through this subresource. Lenient: entries that say nothing we know are passed over."""
     found = []
     for entry in entries if isinstance(entries, list | tuple) else ():
-        if not isinstance(entry, Mapping) or entry.get("subresource"):
+        if not isinstance(entry, Mapping) or (entry.get("subresource") or "") != subresource:
             continue
         name, operation, time = entry.get("manager"), entry.get("operation"), entry.get("time")
         if isinstance(name, str) and operation in ("Apply", "Update"):
@@ -162,3 +169,18 @@ def _tidy(managers: Iterable[Manager], document: Mapping[str, Any]) -> tuple[Man
         for manager in managers
     )
     return tuple(manager for manager in held if manager.owned)
+
+
+def _few(managers: tuple[Manager, ...]) -> tuple[Manager, ...]:
+    """With the oldest of too many updaters as one, which stands where the first of them stood."""
+    updaters = [one for one in managers if one.operation == "Update"]
+    excess = len(updaters) - MOST_UPDATERS
+    if excess <= 0:
+        return managers
+    by_age = sorted(updaters, key=lambda one: (one.name != ANCIENT, one.time, one.name))
+    old = by_age[: excess + 1]
+    ancient = Manager(
+        ANCIENT, "Update", max(one.time for one in old), frozenset[Path]().union(*(one.owned for one in old))
+    )
+    first = next(one for one in managers if one in old)
+    return tuple(ancient if one is first else one for one in managers if one is first or one not in old)

@@ -28,9 +28,9 @@ Bodies are msgpack (`protocol/msgpack.py`):
            else: an UTF-8 message for the caller
     DRAIN  empty
     RELOAD {"artifacts": str, "entrypoint": str, "trusted": bool}
-           from the plane: take new parameters from this folder. Answered, with its id, by a HELLO when they answer, or by
-           a REPLY with one entry that says why they do not; until then, and if they never do, the old ones answer. All
-           other peers get a HELLO, too, with the id 0
+           from the plane: take new parameters from this folder. Answered, with its id, by a HELLO when they answer, or
+           by a REPLY with one entry that says why they do not; until then, and if they never do, the old ones answer.
+           All other peers get a HELLO, too, with the id 0
 """
 
 from __future__ import annotations

@@ -285,7 +285,8 @@ def _over(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: said[key] for key in canonical.NOT_WRITTEN if key in said}
     annotations = {**kept, **(wanted["metadata"].get("annotations") or {})}
     guard = {"annotations": annotations, "resourceVersion": live["metadata"]["resourceVersion"]}
-    return {**wanted, "metadata": {**wanted["metadata"], **guard}}
+    held = {"finalizers": live["metadata"].get("finalizers") or []}
+    return {**wanted, "metadata": {**held, **wanted["metadata"], **guard}}
 
 
 async def _live(plane: Resources, wanted: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from mizzen import errors
-from mizzen.sdk import locate, warned
+from mizzen import __version__, errors
+from mizzen.sdk import authorities, locate, warned
 from mizzen.sdk.warned import Warned
 
 PATIENCE: Final = 3.0
@@ -66,14 +66,14 @@ class Transport:
         self._patience = patience
         self._on_warning = on_warning
         token = locate.cleaned(token)
-        headers = {"authorization": f"Bearer {token}"} if token else {}
+        # By its name the plane knows whose the fields are that are written with it.
+        headers = {"user-agent": f"mizzen/{__version__}", **({"authorization": f"Bearer {token}"} if token else {})}
         try:
             self._http = httpx2.AsyncClient(
                 base_url=self.url,
                 headers=headers,
                 timeout=30.0,
-                # Reading the certificate authorities takes longer than most calls.
-                verify=self.url.startswith("https:"),
+                verify=authorities.for_url(self.url),
                 # A proxy from the environment has no business between us and a plane on this machine.
                 trust_env=urlsplit(self.url).hostname not in _LOOPBACK,
             )
@@ -189,6 +189,8 @@ class Transport:
         return error
 
     def _explain(self, error: Exception) -> errors.MizzenError:
+        if authorities.untrusted(error):
+            return authorities.explained(self.url, error)
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
             return errors.Unavailable(f"nothing answers at {self.url}", hint=self._hint)
         if isinstance(error, httpx2.TimeoutException):
@@ -220,7 +222,7 @@ def failure(code: int, body: bytes) -> errors.MizzenError:
 def _harmless(error: Exception, method: str) -> bool:
     """May this be tried again? Nothing was sent, or asking twice changes nothing."""
     if isinstance(error, httpx2.ConnectError):
-        return True
+        return not authorities.untrusted(error)  # who is not trusted now is not trusted in a second
     return method == "GET" and isinstance(error, httpx2.NetworkError | httpx2.RemoteProtocolError)
 
 

@@ -39,15 +39,21 @@ class Draft:
     managed: tuple[Mapping[str, Any], ...] | None = None
     """Who owns what, in somebody's own words; None: as it is."""
     warnings: tuple[Warn, ...] = ()
+    restored: bool = False
+    """Whether the spec holds what its sender left out; see `Spec.written`."""
 
 
 def refuse_internal(kind: Kind) -> None:
     if kind.virtual:
-        raise Forbidden(f"a {kind.name} is history: it is written with each change, and nobody changes it")
+        raise Forbidden(
+            f"a {kind.name} is history: it is written with each change of an object, and nobody else writes one; "
+            "change that object itself"
+        )
     if kind.internal:
         raise Forbidden(
-            f"{kind.name} is internal: controllers write it, people only read it",
-            hint="change the object that owns it; its metadata.ownerReferences names that",
+            f"{kind.name} is internal: controllers write it, people only read it; write the object that owns it, such "
+            "as an InferenceModel",
+            hint="the metadata.ownerReferences of one that is there name its owner",
         )
 
 
@@ -68,16 +74,18 @@ def decode(
     if faults:
         raise Invalid.of(f"the {kind.name}", tuple(dict.fromkeys(faults)))
     assert isinstance(metadata, Mapping)
+    written = kind.spec.written(spec or {}, context.annotations)
     return Draft(
         metadata["name"],
         metadata.get("labels") or {},
         metadata.get("annotations") or {},
-        spec or {},
+        written,
         metadata.get("resourceVersion") or "",
         str(metadata.get("uid") or ""),
         _finalizers(metadata),
         None if metadata.get("managedFields") is None else tuple(metadata["managedFields"]),
         found.warnings,
+        restored=written != (spec or {}),
     )
 
 

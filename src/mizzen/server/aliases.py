@@ -14,12 +14,13 @@ from mizzen.errors import Conflict, Fault, Invalid, NotFound
 from mizzen.kinds.findings import suggestion
 from mizzen.kinds.meta import ACTOR_ANNOTATION, Resource
 from mizzen.kinds.text.versions import checked_alias
-from mizzen.server import auth, family, guards, missing, targets, views
+from mizzen.reconcile.recorder import Note
+from mizzen.server import auth, family, guards, missing, ownership, targets, views
 from mizzen.server.bodies import read_object
 from mizzen.server.models import forced, wanted_version
-from mizzen.server.plane import plane_of
+from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
-from mizzen.stores.store import Guard, Store
+from mizzen.stores.store import Guard
 
 
 def routes() -> list[Route]:
@@ -40,9 +41,9 @@ async def point(request: Request) -> Response:
     except ValueError as error:
         raise Invalid.of("the alias", (Fault("alias", str(error)),)) from error
     version = wanted_version(body)
-    store, guard = plane_of(request).store, guards.may_be_aliased(ref, alias, version, force=forced(body))
+    plane, guard = plane_of(request), guards.may_be_aliased(ref, alias, version, force=forced(body))
     while True:
-        async with store.snapshot() as moment:
+        async with plane.store.snapshot() as moment:
             try:
                 await moment.check(guard)
             except Invalid as error:
@@ -53,9 +54,11 @@ async def point(request: Request) -> Response:
         if family.aliases_of(model).get(alias) == version:
             return _told(request, model, alias)
         try:
-            written = await _write(store, model, {**_written(model), alias: version}, actor, guard)
+            written = await _write(plane, model, {**_written(model), alias: version}, actor, guard)
         except Conflict:
             continue  # somebody wrote meanwhile; look again
+        note = Note("AliasSet", f"{actor.name} pointed alias '{alias}' at version {version}")
+        plane.recorder.noted(written, note)
         return _told(request, written, alias)
 
 
@@ -63,9 +66,9 @@ async def remove(request: Request) -> Response:
     ref = views.model_at(request, Query(request, "namespace"))
     alias = request.path_params["alias"]
     actor = auth.require(request, "write", targets.model(ref, alias=alias))
-    store = plane_of(request).store
+    plane = plane_of(request)
     while True:
-        model = await store.get(ref)
+        model = await plane.store.get(ref)
         family.refuse_deleting(model)
         aliases = _written(model)
         if alias not in aliases:
@@ -73,9 +76,10 @@ async def remove(request: Request) -> Response:
             raise NotFound(f"{ref} has no alias '{alias}'", hint=hint)
         left = {name: version for name, version in aliases.items() if name != alias}
         try:
-            written = await _write(store, model, left, actor, None)
+            written = await _write(plane, model, left, actor, None)
         except Conflict:
             continue
+        plane.recorder.noted(written, Note("AliasRemoved", f"{actor.name} removed alias '{alias}'"))
         return _told(request, written, alias)
 
 
@@ -94,7 +98,7 @@ def _written(model: Resource) -> Mapping[str, object]:
 
 
 async def _write(
-    store: Store, model: Resource, aliases: Mapping[str, object], actor: Actor, guard: Guard | None
+    plane: Plane, model: Resource, aliases: Mapping[str, object], actor: Actor, guard: Guard | None
 ) -> Resource:
     """An ordinary change of the spec: history has it, with who did it."""
     spec = {name: value for name, value in model.spec.items() if name != "aliases"}
@@ -104,4 +108,4 @@ async def _write(
         meta=replace(model.meta, annotations=signed),
         spec={**spec, "aliases": dict(aliases)} if aliases else spec,
     )
-    return await store.update(changed, actor.name, guard=guard)
+    return await plane.store.update(ownership.by_plane(model, changed, plane.now()), actor.name, guard=guard)

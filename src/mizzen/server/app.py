@@ -23,6 +23,7 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.errors import MizzenError, Unavailable
 from mizzen.kinds import catalog
+from mizzen.reconcile.recorder import NOBODY, Recorder
 from mizzen.server import (
     aliases,
     history,
@@ -41,7 +42,7 @@ from mizzen.server import secrets as secret_routes
 from mizzen.server.audit import Audited
 from mizzen.server.auth import FailClosed, Identify
 from mizzen.server.bindings import Bindings
-from mizzen.server.door import discovery, documents, events, namespaces, reviews
+from mizzen.server.door import definitions, discovery, documents, events, namespaces, reviews
 from mizzen.server.errors import ErrorBoundary, answer_http_exception, answer_mizzen_error
 from mizzen.server.identity import Identity
 from mizzen.server.namespaces import NamespacedStore
@@ -77,9 +78,11 @@ def create_app(
     limits: Limits | None = None,
     default_framework: str = "",
     settle: Settle = nothing_to_settle,
+    recorder: Recorder = NOBODY,
 ) -> Starlette:
     """`loopback`: nobody but this machine can reach it; else nobody without a token gets anything, whatever `anonymous`
-    says. `oidc`: whose JWTs are taken. `settle`: waits until gateways can know of what was written."""
+    says. `oidc`: whose JWTs are taken. `settle`: waits until gateways can know of what was written. `recorder`: who is
+    told what people decided."""
     bindings = Bindings(store)
     plane = Plane(
         store=NamespacedStore(store),
@@ -98,6 +101,7 @@ def create_app(
         pages=pages or Pages(),
         limits=limits or Limits(),
         default_framework=default_framework,
+        recorder=recorder,
     )
     app = Starlette(
         routes=[
@@ -106,6 +110,7 @@ def create_app(
             Route("/readyz", readyz, methods=["GET"]),
             *discovery.routes(),
             *documents.routes(),
+            *definitions.routes(),
             *reviews.routes(),
             *namespaces.routes(),
             *openapi.routes(),

@@ -58,17 +58,18 @@ async def list_all(request: Request) -> Response:
     query = Query(
         request, "actor", "namespace", "kind", "name", "allowed", "since", "until", "limit", "continue",
     )  # fmt: skip
-    require(request, "admin", Target(query.text("namespace"), "AuditEntry"))
+    namespace = query.namespace(default="")
+    require(request, "admin", Target(namespace, "AuditEntry"))
     wanted = AuditQuery(
         actor=query.text("actor") or None,
-        namespace=query.text("namespace") or None,
+        namespace=namespace or None,
         kind=query.text("kind") or None,
         name=query.text("name") or None,
         allowed=query.flag("allowed") if query.text("allowed") else None,
         since=query.time("since"),
         until=query.time("until"),
     )
-    limit = query.number("limit", low=1, high=MOST_AT_ONCE) or PAGE
+    limit = query.limit(PAGE, MOST_AT_ONCE)
     plane = plane_of(request)
     after = plane.pages.opened(query.text("continue"))
     if after is not None and not after.isdecimal():

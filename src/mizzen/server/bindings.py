@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 
 from mizzen.access.policy import Binding, Target
 from mizzen.errors import Conflict, Invalid, NotFound
@@ -12,6 +13,7 @@ from mizzen.kinds import catalog
 from mizzen.kinds.access import RoleBindingSpec, RoleBindingStatus
 from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import ACTOR_ANNOTATION, Ref, Resource
+from mizzen.server import ownership
 from mizzen.stores.store import Present, Store
 from mizzen.stores.whole import whole
 
@@ -69,17 +71,17 @@ async def naming(store: Store, user: str) -> tuple[Resource, ...]:
     return tuple(item for item in await whole(store, KIND) if user in _subjects(item) and not item.deleting)
 
 
-async def take_out(store: Store, user: str, by: str) -> tuple[Resource, ...]:
+async def take_out(store: Store, user: str, by: str, now: datetime) -> tuple[Resource, ...]:
     """No RoleBinding names this user any more: those that named nobody else are deleted. As they were before."""
     named = await naming(store, user)
     for resource in named:
         with suppress(NotFound):
-            while not await _taken_out(store, resource.ref, user, by):
+            while not await _taken_out(store, resource.ref, user, by, now):
                 pass
     return named
 
 
-async def _taken_out(store: Store, ref: Ref, user: str, by: str) -> bool:
+async def _taken_out(store: Store, ref: Ref, user: str, by: str, now: datetime) -> bool:
     """False: somebody changed it meanwhile."""
     found = await store.get(ref)
     subjects = _subjects(found)
@@ -96,7 +98,8 @@ async def _taken_out(store: Store, ref: Ref, user: str, by: str) -> bool:
             await store.delete(ref, by, uid=found.meta.uid, guard=unchanged)
         else:
             meta = replace(found.meta, annotations={**found.meta.annotations, ACTOR_ANNOTATION: by})
-            await store.update(replace(found, meta=meta, spec={**found.spec, "subjects": left}), by)
+            new = replace(found, meta=meta, spec={**found.spec, "subjects": left})
+            await store.update(ownership.by_plane(found, new, now), by)
     except Conflict:
         return False
     return True

@@ -12,7 +12,7 @@ from mizzen.errors import BadRequest, Conflict, Fault, Invalid
 from mizzen.kinds.findings import unknown
 from mizzen.kinds.meta import Resource
 from mizzen.server.bodies import read_object
-from mizzen.server.query import Query
+from mizzen.server.query import LARGEST, Query
 
 POLICIES = ("Background", "Foreground", "Orphan")
 FIELDS = (
@@ -73,7 +73,7 @@ def _policy(query: Query, body: Mapping[str, Any]) -> str:
     if faults:
         raise Invalid.of("the DeleteOptions", tuple(faults))
     if query.text("gracePeriodSeconds"):
-        query.number("gracePeriodSeconds", high=10**9)
+        query.number("gracePeriodSeconds", high=LARGEST)
     if not isinstance(said, str):
         raise BadRequest("propagationPolicy must be a text")
     return said

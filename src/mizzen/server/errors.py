@@ -19,6 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mizzen import errors
 from mizzen.errors import Fault, MizzenError
 from mizzen.kinds import catalog
+from mizzen.kinds.catalog import Kind
+from mizzen.kinds.core import CORE_VERSION
 from mizzen.kinds.meta import API_GROUP
 
 logger = logging.getLogger(__name__)
@@ -128,13 +130,24 @@ def _about(request: Request, error: MizzenError) -> dict[str, str]:
 
     As Kubernetes does: by its kind when the object is wrong, else by the plural that stands in the path.
     """
-    at = request.path_params
-    kind = catalog.BY_PLURAL.get(at.get("plural", ""))
+    kind = _kind_at(request)
     if kind is None or (isinstance(error, errors.Invalid) and not error.faults):
         return {}  # of an object that is wrong kubectl tells its name and each fault, or else the message
-    name = at.get("name") or getattr(request.state, "called", "")  # one that is created has none in its path
-    about = {"group": API_GROUP, "kind": kind.name if isinstance(error, errors.Invalid) else kind.plural}
+    # One that is created has no name in its path.
+    name = request.path_params.get("name") or getattr(request.state, "called", "")
+    group = {} if kind in catalog.CORE else {"group": API_GROUP}
+    about = {**group, "kind": kind.name if isinstance(error, errors.Invalid) else kind.plural}
     return {**about, "name": name} if name else about
+
+
+def _kind_at(request: Request) -> Kind | None:
+    plural = request.path_params.get("plural")
+    if plural is not None:
+        return catalog.BY_PLURAL.get(plural)
+    match request.url.path.split("/"):
+        case ["", "api", version, "namespaces", _, plural, *_] | ["", "api", version, plural, *_]:
+            return next((kind for kind in catalog.CORE if (version, kind.plural) == (CORE_VERSION, plural)), None)
+    return None
 
 
 def _methods_at(request: Request) -> set[str]:

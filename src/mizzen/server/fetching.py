@@ -116,8 +116,9 @@ class Fetches:
         )  # fmt: skip
         # Who wrote the manifest had to be one who may vouch for code (`server/trust.py`).
         new = versions.New(
-            model, gathered, fetch.said, framework, entrypoint, actor, trusted=True, capabilities=plane.capabilities
-        )
+            model, gathered, fetch.said, framework, entrypoint, actor, trusted=True, capabilities=plane.capabilities,
+            now=plane.now(),
+        )  # fmt: skip
         try:
             await registration.add(plane, new.resource(entry.version), actor)
         except AlreadyExists:

@@ -17,7 +17,20 @@ from mizzen.kinds.findings import unknown
 from mizzen.kinds.meta import Ref, Resource, format_time
 from mizzen.kinds.model import Current, ModelStatus
 from mizzen.kinds.text.versions import normal_version
-from mizzen.server import admission, answers, audit, auth, family, guards, removal, targets, views, warnings
+from mizzen.reconcile.recorder import Note
+from mizzen.server import (
+    admission,
+    answers,
+    audit,
+    auth,
+    family,
+    guards,
+    ownership,
+    removal,
+    targets,
+    views,
+    warnings,
+)
 from mizzen.server.bodies import read_object
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
@@ -60,8 +73,9 @@ async def create(request: Request) -> Response:
         faults += views.flat("the model", error).faults
     if faults:
         raise Invalid.of("the model", faults)
-    new = admission.created(kind, draft, namespace, actor)
-    stored = await plane_of(request).store.create(new, actor.name, guard=guards.admits(new))
+    plane = plane_of(request)
+    new = ownership.by_plane(None, admission.created(kind, draft, namespace, actor), plane.now())
+    stored = await plane.store.create(new, actor.name, guard=guards.admits(new))
     location = views.located(f"/model/{stored.meta.name}", namespace)
     answer = JSONResponse(views.model(stored), 201, headers={"Location": location})
     return warnings.attach(answer, draft.warnings)
@@ -202,9 +216,19 @@ async def _move_current(
     before = family.current_of(model)
     if before == version:
         return model
-    current = Current(version=version, actor=actor.name, time=format_time(plane.now()))
+    now = plane.now()
+    current = Current(version=version, actor=actor.name, time=format_time(now))
     status = {**model.status, "current": current.wire()}
     if before is not None:
         status["previous"] = before
-    new = replace(model, status=status)
-    return await plane.store.update_status(new, actor.name, decision=decision, guard=guard)
+    new = ownership.decided(model, replace(model, status=status), now)
+    written = await plane.store.update_status(new, actor.name, decision=decision, guard=guard)
+    plane.recorder.noted(written, _told(actor, version, before, decision))
+    return written
+
+
+def _told(actor: Actor, version: str, before: str | None, decision: str) -> Note:
+    instead = f", instead of version {before}" if before is not None else ""
+    if decision == "rolledback":
+        return Note("RolledBack", f"{actor.name} rolled back to version {version}{instead}")
+    return Note("Promoted", f"{actor.name} made version {version} current{instead}")

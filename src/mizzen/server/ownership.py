@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -11,11 +12,18 @@ from starlette.requests import Request
 
 from mizzen.errors import BadRequest, Conflict, Fault
 from mizzen.kinds.meta import ACTOR_ANNOTATION, API_VERSION, Resource, format_time
+from mizzen.manifests.canonical import LAST_APPLIED
 from mizzen.patches import managed
 from mizzen.patches.managed import Clash, Clashes, Manager
 from mizzen.server.admission import OURS
 
 LONGEST_NAME = 128
+PLANE = "mizzen"
+"""The manager of what people write without writing objects: through /model, or by deleting a user."""
+STATUS = "status"
+KUBECTL = "kubectl"
+"""When it applies through the server. It leaves its own note of what was applied last to the server then, if there is
+one already from the time it applied by itself, and goes by that note when it does so again."""
 
 
 def name_of(request: Request, said: str) -> str:
@@ -33,6 +41,25 @@ def after_update(old: Resource | None, new: Resource, by: str, now: datetime) ->
     return with_managers(new, owners)
 
 
+def by_plane(old: Resource | None, new: Resource, now: datetime) -> Resource:
+    """`new` with its managers, after it was written for somebody who did not write it out."""
+    return after_update(old, new, PLANE, now)
+
+
+def decided(old: Resource, new: Resource, now: datetime) -> Resource:
+    """The same, when what they decided is kept in the status. What controllers report there is owned by nobody:
+    nothing can be in conflict with it, and they write often."""
+    owners = managed.updated(
+        {STATUS: dict(old.status)},
+        managed.from_wire(list(new.meta.managed), STATUS),
+        {STATUS: dict(new.status)},
+        PLANE,
+        time=format_time(now),
+    )
+    others = (entry for entry in new.meta.managed if entry.get("subresource") != STATUS)
+    return _with_entries(new, (*others, *managed.to_wire(owners, API_VERSION, STATUS)))
+
+
 def applied(
     old: Resource | None, body: Mapping[str, Any], by: str, now: datetime, *, force: bool
 ) -> tuple[dict[str, Any], tuple[Manager, ...]]:
@@ -47,14 +74,17 @@ def applied(
     for field in ("labels", "annotations", "finalizers"):
         if field not in document.get("metadata", {}):
             metadata.pop(field, None)
+    if by == KUBECTL and LAST_APPLIED in (metadata.get("annotations") or {}):
+        metadata["annotations"] = {**metadata["annotations"], LAST_APPLIED: _last(body)}
     if old is not None:
         metadata.setdefault("finalizers", [])
     return {**body, "metadata": metadata, "spec": document.get("spec", {})}, left
 
 
 def with_managers(resource: Resource, owners: tuple[Manager, ...]) -> Resource:
-    entries = tuple(managed.to_wire(owners, API_VERSION))
-    return replace(resource, meta=replace(resource.meta, managed=entries))
+    """Who wrote through a subresource stays as it is."""
+    others = (entry for entry in resource.meta.managed if entry.get("subresource"))
+    return _with_entries(resource, (*managed.to_wire(owners, API_VERSION), *others))
 
 
 def ownable(resource: Resource) -> dict[str, Any]:
@@ -67,6 +97,18 @@ def ownable(resource: Resource) -> dict[str, Any]:
     }
     held = {name: value for name, value in metadata.items() if value}
     return {**({"metadata": held} if held else {}), "spec": dict(resource.spec)}
+
+
+def _last(body: Mapping[str, Any]) -> str:
+    """As kubectl writes it: keys in order, no spaces, one line, without an earlier note within the note."""
+    metadata = body.get("metadata") or {}
+    kept = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
+    said = {**body, "metadata": {**metadata, "annotations": kept}}
+    return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def _with_entries(resource: Resource, entries: tuple[Mapping[str, Any], ...]) -> Resource:
+    return replace(resource, meta=replace(resource.meta, managed=entries))
 
 
 def _part(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.kinds.meta import Resource
+from mizzen.reconcile.recorder import NOBODY, Recorder
 from mizzen.server.apart import Apart
 from mizzen.server.bindings import Bindings
 from mizzen.server.pages import Pages
@@ -50,6 +51,8 @@ class Plane:
     """Of versions that name none and whose files do not tell."""
     capabilities: frozenset[str] = frozenset()
     """What the engine can do: `containers`, `gpus`."""
+    recorder: Recorder = NOBODY
+    """Who is told what people decided, for those who look at an object later."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the plane begins to stop: new requests are refused, and streams end."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from starlette.requests import Request
@@ -15,9 +15,11 @@ from mizzen.kinds.text import selectors
 from mizzen.kinds.text.selectors import Selector
 
 MOST_ON_A_PAGE = 5000
+LARGEST = 2**63 - 1
+"""Of numbers that have no other bound: clients keep them in 64 bits."""
 
 # Possessive (`*+`): what does not fit is refused at once, and not after trying every way to fit it.
-_EQUALITY = re.compile(r"\s*+([^\s=!,()]++)\s*+==?\s*+([^\s=!,()]*+)\s*+")
+_TERM = re.compile(r"\s*+([^\s=!,()]++)\s*+(==?|!=)\s*+([^\s=!,()]*+)\s*+")
 
 
 class Query:
@@ -50,9 +52,9 @@ class Query:
             raise BadRequest(f"{name}={value[:40]!r}: must be a number, {low} to {high}")
         return int(value)
 
-    def limit(self, default: int) -> int:
+    def limit(self, default: int, most: int = MOST_ON_A_PAGE) -> int:
         """`limit`: how many items one answer holds at most. Who asks for more than we give gets a page and goes on."""
-        return min(self.number("limit", low=1) or default, MOST_ON_A_PAGE)
+        return min(self.number("limit", low=1, high=LARGEST) or default, most)
 
     def time(self, name: str) -> datetime | None:
         """As ISO 8601 writes it; without a zone, UTC. A `+` that came as a blank, as it does in a query, is one."""
@@ -70,17 +72,27 @@ class Query:
         return selectors.parse(self.text("labelSelector"))
 
     def fields(self) -> Mapping[str, str]:
-        """`fieldSelector`: equalities joined by commas, all of which must hold."""
+        """What `fieldSelector` wants to be equal: terms are joined by commas, and all of them must hold."""
+        wanted: dict[str, str] = {}
+        for path, sign, value in self._field_terms():
+            if sign != "!=" and wanted.setdefault(path, value) != value:
+                raise BadRequest(f"fieldSelector: '{path}' cannot be '{wanted[path]}' and '{value}'")
+        return wanted
+
+    def unlike(self) -> frozenset[tuple[str, str]]:
+        """What it wants not to be equal."""
+        return frozenset((path, value) for path, sign, value in self._field_terms() if sign == "!=")
+
+    def _field_terms(self) -> Iterator[tuple[str, str, str]]:
         text = self.text("fieldSelector")
         if len(text) > selectors.LONGEST:
             raise BadRequest(f"fieldSelector: at most {selectors.LONGEST:,} characters, not {len(text):,}")
-        wanted: dict[str, str] = {}
         for term in filter(str.strip, text.split(",")):
-            match = _EQUALITY.fullmatch(term)
-            if match is None or wanted.get(match[1], match[2]) != match[2]:
-                raise BadRequest(f"fieldSelector: cannot read '{term}'", hint="write field=value, several with commas")
-            wanted[match[1]] = match[2]
-        return wanted
+            match = _TERM.fullmatch(term)
+            if match is None:
+                hint = "write field=value or field!=value, several with commas"
+                raise BadRequest(f"fieldSelector: cannot read '{term}'", hint=hint)
+            yield match[1], match[2], match[3]
 
     def dry_run(self) -> bool:
         """`dryRun=All`: do everything but write."""
@@ -99,9 +111,9 @@ class Query:
             raise BadRequest("assume: write Kind/name, several with commas")
         return frozenset((kind, name) for kind, _, name in pairs)
 
-    def namespace(self) -> str:
-        namespace = self.text("namespace") or DEFAULT_NAMESPACE
-        fault = name_fault(namespace, "namespace")
+    def namespace(self, default: str = DEFAULT_NAMESPACE) -> str:
+        namespace = self.text("namespace") or default
+        fault = name_fault(namespace, "namespace") if namespace else None
         if fault:
             raise Invalid.of("the query", (Fault(fault.path, fault.message),))
         return namespace

@@ -19,7 +19,7 @@ from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, NotFound, Una
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import ACTOR_ANNOTATION, Ref, Resource
 from mizzen.kinds.text.versions import given_version, normal_version
-from mizzen.server import admission, auth, family, gathering, guards, targets
+from mizzen.server import admission, auth, family, gathering, guards, ownership, targets
 from mizzen.server.admission import Draft
 from mizzen.server.plane import Plane, plane_of
 from mizzen.stores.store import Guard, Store
@@ -32,17 +32,19 @@ async def register(
     draft: Draft,
     namespace: str,
     *,
+    managed: tuple[Mapping[str, Any], ...] = (),
     dry_run: bool = False,
     assumed: frozenset[tuple[str, str]] = frozenset(),
 ) -> Resource:
     """Make the version that somebody wrote out in full. Invalid when its model or its files are not here.
 
     AlreadyExists also for one that is equal: in the conventions of Kubernetes a creation never finds its object there,
-    and who sends a file again replaces. `assumed`: as in `references.examine`.
+    and who sends a file again replaces. `managed`: who owns what of it. `assumed`: as in `references.examine`.
     """
     plane, actor = plane_of(request), auth.actor_of(request)
     model = Ref("Model", draft.spec["modelName"], namespace)
     version = admitted(draft, namespace, actor, trusted=may_trust(request, model))
+    version = replace(version, meta=replace(version.meta, managed=managed))
     faults = (*_claims(draft.spec, model), *await _missing_files(plane, model, actor, draft.spec))
     try:
         given_version(draft.spec["version"])
@@ -103,7 +105,8 @@ async def trust(plane: Plane, ref: Ref, actor: Actor) -> Resource:
         spec = _decided(old.spec, old.spec.get("createdBy", ""), lambda _path: True)
         meta = replace(old.meta, annotations={**old.meta.annotations, ACTOR_ANNOTATION: actor.name})
         try:
-            return await plane.store.update(replace(old, meta=meta, spec=spec), actor.name)
+            new = ownership.by_plane(old, replace(old, meta=meta, spec=spec), plane.now())
+            return await plane.store.update(new, actor.name)
         except Conflict:
             continue
 

@@ -23,7 +23,6 @@ from mizzen.server.streams import closing, until_stopped
 from mizzen.stores.store import Guard, Where
 
 ROOT = f"/apis/{API_VERSION}"
-DAY = 24 * 60 * 60
 MOST_AT_ONCE = 1000
 """A page, when the caller names no limit of their own: one answer must not hold a store of any size."""
 
@@ -57,16 +56,13 @@ async def list_or_watch(request: Request) -> Response:
     visible = auth.require_some(request, "read", targets.all_of(kind.name, namespace))
     query = Query(request, *LISTING)
     plane, form = plane_of(request), shown.of(request, kind, query)
-    where = Where(namespace=namespace or None, labels=query.selector(), fields=query.fields())
-    if not query.flag("watch"):
-        limit = query.limit(MOST_AT_ONCE)
-        token = query.text("continue")
+    where = Where(namespace=namespace or None, labels=query.selector(), fields=query.fields(), unlike=query.unlike())
+    limit, token, begin = query.limit(MOST_AT_ONCE), query.text("continue"), watching.asked(query)
+    if begin is None:
         listing = await plane.pages.listing(plane.store, kind.name, where, visible, limit=limit, token=token)
         return await form.answered(listing, kind, Resource.wire)
-    seconds = query.number("timeoutSeconds", low=1, high=DAY)
-    begin = watching.beginning(query)
-    lines = watching.lines(plane.store, kind.name, where, begin, visible, shown=form.watched())
-    return StreamingResponse(until_stopped(lines, plane.stopping, seconds), media_type="application/json")
+    lines = watching.lines(plane.store, kind.name, where, begin, visible, forms=form.watched())
+    return StreamingResponse(until_stopped(lines, plane.stopping, begin.seconds), media_type="application/json")
 
 
 async def read(request: Request) -> Response:
@@ -81,7 +77,7 @@ async def delete(request: Request) -> Response:
     wish.refuse_other(resource)
     left = await _deleted(request, resource, wish)
     if left is not None:
-        return JSONResponse(left.wire(), 202)
+        return JSONResponse(left.wire())  # as in Kubernetes: some of its clients read nothing of a 202
     details = {"name": resource.meta.name, "kind": addressed.kind_of(request).plural, "uid": resource.meta.uid}
     body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
     return JSONResponse(body)
@@ -94,7 +90,9 @@ async def delete_all(request: Request) -> Response:
     admission.refuse_internal(kind)
     wish = await Deletion.of(request, *SELECTING, "limit", "continue", "resourceVersion", "resourceVersionMatch")
     plane = plane_of(request)
-    where = Where(namespace=namespace, labels=wish.query.selector(), fields=wish.query.fields())
+    where = Where(
+        namespace=namespace, labels=wish.query.selector(), fields=wish.query.fields(), unlike=wish.query.unlike()
+    )
     limit, token = wish.query.limit(MOST_AT_ONCE), wish.query.text("continue")
     listing = await plane.pages.listing(plane.store, kind.name, where, visible, limit=limit, token=token)
     for resource in listing.items:

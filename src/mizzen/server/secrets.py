@@ -35,7 +35,7 @@ NOT_KEPT = {"Cache-Control": "no-store"}
 NAMING = ("InferenceModel", "TrainingJob")
 """Kinds whose specs name secrets."""
 
-_KEY = re.compile(r"[-._A-Za-z0-9]{1,253}")
+KEY = re.compile(r"[-._A-Za-z0-9]{1,253}")
 
 
 def routes() -> list[Route]:
@@ -160,7 +160,7 @@ def _faults(name: str, body: Mapping[str, Any], there: Collection[str]) -> Itera
         yield Fault("data", f"at most {MOST_KEYS} keys, not {count}")
     for key, value in data.items():
         shown = key[:100]
-        if not _KEY.fullmatch(key):
+        if not KEY.fullmatch(key):
             yield Fault("data", f"'{shown}' is no key: letters, digits, '-', '_' and '.', at most 253")
         elif not isinstance(value, str):
             yield Fault(f"data.{shown}", "must be a text; quote it")

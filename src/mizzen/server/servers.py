@@ -16,7 +16,21 @@ from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.findings import Context, Warn
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.server import admission, audit, auth, family, guards, references, removal, targets, trust, views, warnings
+from mizzen.reconcile.recorder import Note
+from mizzen.server import (
+    admission,
+    audit,
+    auth,
+    family,
+    guards,
+    ownership,
+    references,
+    removal,
+    targets,
+    trust,
+    views,
+    warnings,
+)
 from mizzen.server.bodies import read_object
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
@@ -55,11 +69,13 @@ async def serve(
 ) -> tuple[Resource, tuple[Warn, ...]]:
     """One more server of the version, and what is odd about it. Refused when they may not have it so."""
     plane = plane_of(request)
-    spec = await _spec(plane.store, body, model, version)
+    there, spec = await _spec(plane.store, body, model, version)
     wanted = Resource("InferenceModel", Meta("", model.namespace), spec)
     await trust.require_names(request, wanted)
     trust.require(request, wanted)
-    return await _create_named(plane, model, version, spec, actor)
+    stored, odd = await _create_named(plane, model, version, spec, actor)
+    plane.recorder.noted(there, Note("Served", f"{actor.name} serves version {version} as {stored.meta.name}"))
+    return stored, odd
 
 
 async def list_all(request: Request) -> Response:
@@ -107,13 +123,14 @@ def server_names(model: str, version: str) -> Iterator[str]:
         yield whole[: LONGEST - len(end)].rstrip("-") + end
 
 
-async def _spec(store: Store, body: Mapping[str, Any], model: Ref, version: str) -> dict[str, Any]:
-    """The body, which must not contradict the path, with what a server has to say and the path or the version knows."""
+async def _spec(store: Store, body: Mapping[str, Any], model: Ref, version: str) -> tuple[Resource, dict[str, Any]]:
+    """The model, and the body, which must not contradict the path, with what a server has to say and the path or the
+    version knows."""
     path_says = {"modelName": model.name, "targetVersion": version}
     faults = tuple(
         Fault(field, f"must be '{value}', as the path says")
         for field, value in path_says.items()
-        if body.get(field, value) != value
+        if body.get(field) not in (None, value)
     )
     if faults:
         raise Invalid.of("the server", faults)
@@ -122,7 +139,8 @@ async def _spec(store: Store, body: Mapping[str, Any], model: Ref, version: str)
         registered = await moment.get(guards.version_ref(model, version))
     framework = registered.spec.get("framework") or whole.spec.get("framework")
     filled_in = {"deployToLayer": "cloud", **({"frameworkType": framework} if framework else {})}
-    return {**path_says, **filled_in, **body}
+    known = {**path_says, **filled_in}
+    return whole, known | {name: value for name, value in body.items() if value is not None or name not in known}
 
 
 async def _create_named(
@@ -136,7 +154,8 @@ async def _create_named(
             draft = admission.decode(KIND, sent, namespace=model.namespace, known=known)
         except Invalid as error:
             raise views.flat("the server", error) from error
-        resource = admission.created(KIND, draft, model.namespace, actor)
+        made = admission.created(KIND, draft, model.namespace, actor)
+        resource = ownership.by_plane(None, made, plane.now())
         odd = (await references.examine(plane, resource)).warnings  # whether the model stands is the guard's to say
         try:
             guard = guards.version_stands(model, version, name)

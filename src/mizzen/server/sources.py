@@ -23,6 +23,8 @@ OPTIONS = (*TEXTS, "labels", "annotations", "requirements")
 SOURCES = ("path", "git", "downloadURL", "files", "archive")
 MODIFIERS = ("sha256sum", "insecureSkipVerify")
 
+LARGEST = 1 << 63
+"""Nobody has a file of so many bytes, and nobody's numbers go on for ever."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -83,8 +85,10 @@ class Said:
 
 def decode(body: Mapping[str, Any], beside: Mapping[str, str]) -> tuple[Source, Said]:
     """Read a body; `beside` stands in the query. Raises Invalid with all faults of both."""
-    body = {**beside, **body}
     faults = [*unknown(body, (*SOURCES, *MODIFIERS, *OPTIONS))]
+    body = {name: value for name, value in body.items() if value is not None}
+    faults += [Fault(name, "stands in the query and in the body: say it once") for name in beside if name in body]
+    body = {**beside, **body}
     faults += [Fault(name, "must be a text") for name in (*TEXTS, "path") if _no_text(body.get(name))]
     source: Source = None
     given = [name for name in SOURCES if body.get(name) not in (None, "")]
@@ -207,7 +211,7 @@ def _sent(item: Any, at: str, faults: list[Fault]) -> Sent:
         faults.append(Fault(f"{at}.path", wrong))
     if not isinstance(digest, str) or not content.DIGEST.fullmatch(digest):
         faults.append(Fault(f"{at}.digest", "must be sha256: and 64 hexadecimal digits"))
-    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 0):
+    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < LARGEST):
         faults.append(Fault(f"{at}.size", "must be a number of bytes"))
     return Sent(str(path), str(digest), size if isinstance(size, int) else None)
 

@@ -22,7 +22,7 @@ RESERVED = frozenset({"admin", "anonymous", "system"})
 LONGEST_NAME = 253
 
 _LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-_PRINCIPAL = re.compile(rf"{_LABEL}(\.{_LABEL})*(@{_LABEL}(\.{_LABEL})*)?")
+PRINCIPAL = re.compile(rf"{_LABEL}(\.{_LABEL})*(@{_LABEL}(\.{_LABEL})*)?")
 
 
 class AdminToken(str):
@@ -64,6 +64,6 @@ def name_fault(name: object) -> str | None:
         return "must be a text"
     if name in RESERVED:
         return f"'{name}' is reserved"
-    if len(name) > LONGEST_NAME or not _PRINCIPAL.fullmatch(name):
+    if len(name) > LONGEST_NAME or not PRINCIPAL.fullmatch(name):
         return f"'{name[:100]}' is no name for a user: lower-case letters, digits, '-' and '.', e.g. 'ann' or 'ann@lab'"
     return None

@@ -101,7 +101,7 @@ async def delete(request: Request) -> Response:
     plane = plane_of(request)
     await _principal(plane, name)
     # The rights first: who is cut off here can ask for the same again.
-    named = await bindings.take_out(plane.store, name, actor.name)
+    named = await bindings.take_out(plane.store, name, actor.name, plane.now())
     await plane.identities.remove_principal(name, plane.now())
     granted = [_binding(binding) for resource in named if (binding := bindings.binding_of(resource)) is not None]
     return JSONResponse({"name": name, "deleted": True, "bindings": granted})

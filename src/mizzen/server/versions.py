@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -31,6 +32,7 @@ from mizzen.server import (
     gathering,
     guards,
     incoming,
+    ownership,
     recognition,
     registration,
     removal,
@@ -92,7 +94,7 @@ async def add(request: Request) -> Response:
         plane.default_framework,
     )  # fmt: skip
     trusted = registration.may_trust(request, ref)
-    new = New(ref, gathered, said, framework, entrypoint, actor, trusted, plane.capabilities)
+    new = New(ref, gathered, said, framework, entrypoint, actor, trusted, plane.capabilities, plane.now())
     if number is None:
         stored, code = await registration.add_next(plane, ref, new.resource, actor), 201
     else:
@@ -158,9 +160,11 @@ class New:
     actor: Actor
     trusted: bool
     capabilities: frozenset[str]
+    now: datetime
 
     def resource(self, version: str) -> Resource:
-        return registration.admitted(self._draft(version), self.model.namespace, self.actor, trusted=self.trusted)
+        new = registration.admitted(self._draft(version), self.model.namespace, self.actor, trusted=self.trusted)
+        return ownership.by_plane(None, new, self.now)
 
     def warnings(self, version: str) -> tuple[Warn, ...]:
         found = self._draft(version).warnings

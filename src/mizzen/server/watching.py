@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from mizzen.errors import BadRequest, MizzenError
 from mizzen.kinds import catalog
@@ -16,20 +16,34 @@ from mizzen.kinds.text import selectors
 from mizzen.server.errors import status_body
 from mizzen.server.query import Query
 from mizzen.server.streams import closing
-from mizzen.stores.store import Event, Listing, Store, Where
+from mizzen.stores import indexes
+from mizzen.stores.store import Event, Listing, Store, Traits, Where
 
 Visible = Callable[[Resource], bool]
 """May whoever watches see this object?"""
 
-Shown = Callable[[dict[str, Any]], dict[str, Any]]
 
-KEPT = 64
-"""Lines that are shared: as many changes as commonly are made at once."""
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a line shows of an object. Equal ones show the same, so one line is made for all of their readers."""
+
+    key: Hashable
+    shown: Callable[[Mapping[str, Any]], Mapping[str, Any]] = field(compare=False)
+
+
+Forms: TypeAlias = Callable[[], Form]
+"""Which form the next line of a watch has: its first may tell more."""
+
+PLAIN = Form("", lambda item: item)
+
+KEPT = 1024
+"""Lines that are shared: of as many changes as may be made at once, in some forms each."""
 KEPT_BYTES = 4 << 20
 PAGE = 100
 """Objects that are read at once, of all there is in the beginning."""
 
 
+DAY = 24 * 60 * 60
 BOOKMARKS = 60.0
 """Seconds of silence after which a reader who wants to know is told how far it is silence."""
 INITIAL_END = "k8s.io/initial-events-end"
@@ -46,20 +60,25 @@ class Beginning:
     bookmarks: bool = False
     marked: bool = False
     """A bookmark tells when all there is has come."""
+    seconds: int | None = None
+    """After which it ends."""
 
 
-def beginning(query: Query) -> Beginning:
-    """As Kubernetes' clients say it. `resourceVersion=0` is any state, and so the present one."""
+def asked(query: Query) -> Beginning | None:
+    """The watch that is asked for, as Kubernetes' clients say it; None: a list is. What speaks only of watches must
+    make sense for a list, too. `resourceVersion=0` is any state, and so the present one."""
+    seconds = query.number("timeoutSeconds", low=1, high=DAY)
+    everything, bookmarks = query.flag("sendInitialEvents"), query.flag("allowWatchBookmarks")
+    if not query.flag("watch"):
+        return None
     since = query.number("resourceVersion", high=10**18)
     match = query.text("resourceVersionMatch")
     if match not in ("", "NotOlderThan"):
         raise BadRequest("resourceVersionMatch: of a watch only NotOlderThan is possible")
-    initial, bookmarks = query.text("sendInitialEvents"), query.flag("allowWatchBookmarks")
-    if not initial:
-        return Beginning(str(since) if since else "", bookmarks=bookmarks)
-    if query.flag("sendInitialEvents"):
-        return Beginning(bookmarks=bookmarks, marked=bookmarks)
-    return Beginning(str(since) if since else "", only_new=not since, bookmarks=bookmarks)
+    if everything:
+        return Beginning(bookmarks=bookmarks, marked=bookmarks, seconds=seconds)
+    only_new = bool(query.text("sendInitialEvents")) and not since
+    return Beginning(str(since) if since else "", only_new=only_new, bookmarks=bookmarks, seconds=seconds)
 
 
 async def lines(
@@ -69,17 +88,18 @@ async def lines(
     begin: Beginning,
     visible: Visible,
     *,
-    shown: Shown | None = None,
+    forms: Forms = lambda: PLAIN,
     bookmarks: float = BOOKMARKS,
 ) -> AsyncGenerator[bytes, None]:
-    """What happens from its beginning on. `shown`: what each line holds of an object, when that is not itself.
+    """What happens from its beginning on.
 
     An error, such as a version that is too old to begin with, comes as a last line of type ERROR: the answer has
     already begun.
     """
-    selection = _Selection(where, visible, whole=not begin.since and not begin.only_new)
+    selection = _Selection(where, visible)
     since = begin.since
     try:
+        indexes.check_fields(kind, where)
         if begin.only_new:
             since = (await store.list(kind, where, limit=1)).resource_version
         elif not since:
@@ -87,46 +107,46 @@ async def lines(
             while not since or after is not None:
                 page = await store.list(kind, where, limit=PAGE, after=after)
                 since, after = page.resource_version, page.next
-                added = await asyncio.to_thread(selection.added, page, shown)
+                added = await asyncio.to_thread(selection.added, page, forms)
                 del page  # a slow reader is waited for with nothing but the lines that they did not take yet
                 while added:
                     yield added.popleft()
             if begin.marked:
-                yield _bookmark(kind, since, shown, {INITIAL_END: "true"})
+                yield _bookmark(kind, since, forms(), {INITIAL_END: "true"})
         async with closing(store.watch(kind, since, quiet=bookmarks if begin.bookmarks else None)) as events:
             async for event in events:
                 if event.type == "BOOKMARK":
-                    yield _bookmark(kind, event.resource.meta.resource_version, shown)
+                    yield _bookmark(kind, event.resource.meta.resource_version, forms())
                     continue
                 seen = selection.seen(event)
                 if seen is not None:
-                    yield _line(seen, shown(event.resource.wire())) if shown else _lately.line(seen, event)
+                    yield _lately.line(seen, event, forms())
     except MizzenError as error:
         yield _line("ERROR", status_body(error))
 
 
-def _bookmark(kind: str, version: str, shown: Shown | None, annotations: Mapping[str, str] | None = None) -> bytes:
+def _bookmark(kind: str, version: str, form: Form, annotations: Mapping[str, str] | None = None) -> bytes:
     metadata: dict[str, Any] = {"resourceVersion": version, "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = dict(annotations)
     item = {"kind": kind, "apiVersion": API_VERSION, "metadata": metadata, "spec": {}, "status": {}}
-    return _line("BOOKMARK", shown(item) if shown else item)
+    return _line("BOOKMARK", form.shown(item))
 
 
 class _Lately:
-    """Lines made lately. All who watch a change are handed the same Event, so it is encoded once for all of them."""
+    """Lines made lately. All who watch a change are handed the same Event, so it is encoded once in each form."""
 
     def __init__(self) -> None:
-        self._lines: OrderedDict[tuple[int, str], tuple[Event, bytes]] = OrderedDict()
+        self._lines: OrderedDict[tuple[int, str, Hashable], tuple[Event, bytes]] = OrderedDict()
         self._bytes = 0
 
-    def line(self, type_: str, event: Event) -> bytes:
+    def line(self, type_: str, event: Event, form: Form) -> bytes:
         # The event is kept beside its line: no other one can have its id meanwhile.
-        key = (id(event), type_)
+        key = (id(event), type_, form.key)
         found = self._lines.get(key)
         if found is not None:
             return found[1]
-        line = _line(type_, event.resource.wire())
+        line = _line(type_, form.shown(event.resource.wire()))
         self._lines[key] = (event, line)
         self._bytes += len(line)
         while len(self._lines) > KEPT or self._bytes > KEPT_BYTES:
@@ -139,31 +159,25 @@ _lately = _Lately()
 
 
 class _Selection:
-    """Which objects the watcher holds, so that one whose labels cease to match is told as deleted.
-
-    After a resume this is not known; then the first change that does not match is told as deleted, which does no harm
-    to a watcher that never had the object.
+    """What of all changes is the watcher's: one that makes an object match is told as added, and one after which it
+    does not match any more as deleted. An event says what was before, so nothing is held for who has watched for long.
     """
 
-    def __init__(self, where: Where, visible: Visible, *, whole: bool) -> None:
+    def __init__(self, where: Where, visible: Visible) -> None:
         self._where = where
         self._visible = visible
-        self._picky = bool(where.labels or where.fields)
-        self._held: dict[str, bool] = {}
+        self._picky = bool(where.labels or where.fields or where.unlike)
         self._ahead: dict[str, int] = {}
         """Objects that were shown newer than the version that changes are told from, and how new."""
-        self._unknown = not whole
 
-    def added(self, page: Listing, shown: Shown | None) -> deque[bytes]:
+    def added(self, page: Listing, forms: Forms) -> deque[bytes]:
         """Lines for what there is in the beginning."""
         lines: deque[bytes] = deque()
         for resource in filter(self._visible, page.items):
             uid, version = resource.meta.uid, int(resource.meta.resource_version)
-            if self._picky:
-                self._held[uid] = True
             if version > int(page.resource_version):  # written while pages were read
                 self._ahead[uid] = version
-            lines.append(_line("ADDED", shown(resource.wire()) if shown else resource.wire()))
+            lines.append(_line("ADDED", forms().shown(resource.wire())))
         return lines
 
     def seen(self, event: Event) -> str | None:
@@ -176,22 +190,31 @@ class _Selection:
             return None
         if not self._picky:
             return event.type
-        held = self._held.get(uid, self._unknown and event.type != "ADDED")
-        matches = _matches(self._where, resource)
-        if event.type == "DELETED":
-            self._held.pop(uid, None)
-            return "DELETED" if held else None
-        self._held[uid] = matches
+        matched = event.type != "ADDED" and self._matched(resource, event.before)
+        matches = event.type != "DELETED" and self._matches(resource)
         if matches:
-            return event.type if held else "ADDED"
-        return "DELETED" if held else None
+            return "MODIFIED" if matched else "ADDED"
+        return "DELETED" if matched else None
+
+    def _matches(self, resource: Resource) -> bool:
+        return selectors.holds(self._where.labels, resource.meta.labels) and self._alike(
+            lambda path: catalog.field(resource, path)
+        )
+
+    def _matched(self, resource: Resource, before: Traits | None) -> bool:
+        if before is None:
+            return self._matches(resource)
+        # Names do not change, and are not told again.
+        return selectors.holds(self._where.labels, before.labels) and self._alike(
+            lambda path: catalog.field(resource, path) if path in indexes.EVERY_KIND else before.fields.get(path)
+        )
+
+    def _alike(self, field: Callable[[str], str | None]) -> bool:
+        where = self._where
+        return all(field(path) == value for path, value in where.fields.items()) and not any(
+            field(path) == value for path, value in where.unlike
+        )
 
 
-def _matches(where: Where, resource: Resource) -> bool:
-    return selectors.holds(where.labels, resource.meta.labels) and all(
-        catalog.field(resource, path) == value for path, value in where.fields.items()
-    )
-
-
-def _line(type_: str, data: dict[str, Any]) -> bytes:
+def _line(type_: str, data: Mapping[str, Any]) -> bytes:
     return json.dumps({"type": type_, "object": data}, separators=(",", ":")).encode() + b"\n"

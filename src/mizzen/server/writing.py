@@ -48,6 +48,11 @@ QUERY = ("dryRun", "assume", "fieldManager", "fieldValidation", "includeObject",
 MERGE, JSON, APPLY = "application/merge-patch+json", "application/json-patch+json", "application/apply-patch+yaml"
 PATCHES = (MERGE, JSON, APPLY)
 
+CLIENT_SIDE = "kubectl-client-side-apply"
+"""kubectl when it applies by itself: it leaves out nulls that are in the file."""
+EMPTY = Warn("spec", "what is empty is read as in the file applied last, nulls and all; to say otherwise leave it out")
+"""For all others, who may have meant what they said."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -73,7 +78,7 @@ async def create(request: Request) -> Response:
 async def replace(request: Request) -> Response:
     await addressed.found(request, "write")
     query = Query(request, *QUERY)
-    body = await read_object(request)
+    body = _whole(await read_object(request))
     return await changed(request, lambda _old: Wish(body), query)
 
 
@@ -199,7 +204,7 @@ async def _sent_patch(request: Request) -> tuple[str, Any]:
 
 
 def _whole(document: Any) -> Mapping[str, Any]:
-    """What a patch made of the whole object: finalizers that are not in it any more were taken away."""
+    """What is said of the whole object: finalizers that are not in it are taken away, but for ours."""
     metadata = _object(document).get("metadata")
     if not isinstance(metadata, Mapping) or metadata.get("finalizers") is not None:
         return _object(document)
@@ -233,8 +238,9 @@ def _refuse_stale(draft: Draft, old: Resource) -> None:
 async def _created(request: Request, plane: Plane, draft: Draft, new: Resource, query: Query) -> Resource:
     if new.kind == registration.KIND.name:
         return await registration.register(
-            request, draft, new.meta.namespace, dry_run=query.dry_run(), assumed=query.assumed()
-        )
+            request, draft, new.meta.namespace, managed=new.meta.managed, dry_run=query.dry_run(),
+            assumed=query.assumed(),
+        )  # fmt: skip
     guard = guards.admits(new)
     if not query.dry_run():
         return await plane.store.create(new, auth.actor_of(request).name, guard=guard)
@@ -262,11 +268,14 @@ async def _decoded(
     length = request.headers.get("content-length", "")
     size = int(length[:20]) if length.isdecimal() else RESOURCE_LIMIT
     strictness = validation.of(query)
-    return await beside(
+    draft = await beside(
         request,
         size,
         lambda: validation.decode(strictness, kind, body, namespace=namespace, name=name, known=known),
     )
+    if not draft.restored or query.text("fieldManager") == CLIENT_SIDE:
+        return draft
+    return dataclasses.replace(draft, warnings=(*draft.warnings, EMPTY))
 
 
 def _as_sent(kind: Kind, body: Mapping[str, Any], namespace: str) -> Resource:

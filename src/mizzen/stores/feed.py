@@ -12,14 +12,12 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
-from functools import partial
 from itertools import islice
 
 from mizzen.errors import BadRequest
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Meta, Resource
 from mizzen.stores import reads, revisions
-from mizzen.stores.pages import Unread, filled
 from mizzen.stores.readers import Readers
 from mizzen.stores.reads import Page
 from mizzen.stores.store import Event
@@ -121,10 +119,16 @@ class Feed:
         first = self._head - len(self._tail) + 1
         if cursor + 1 < first:
             return await self._from_table(kind, cursor)
-        new = islice(self._tail, cursor + 1 - first, None)
-        wanted = (Unread(one.size, partial(_same, one)) for one in new if _concerns(kind, one))
-        page, more = filled(wanted, None, reads.EVENTS_BYTES)
-        return Page(tuple(page), _version(page[-1]) if more else self._head)
+        page: list[Event] = []
+        size = 0
+        for one in islice(self._tail, cursor + 1 - first, None):
+            if not _concerns(kind, one):
+                continue
+            size += one.size
+            if page and size > reads.EVENTS_BYTES:
+                return Page(tuple(page), _version(page[-1]))
+            page.append(one)
+        return Page(tuple(page), self._head)
 
     def _cut(self, most: int) -> None:
         while len(self._tail) > most or self._tail_bytes > TAIL_BYTES:
@@ -160,10 +164,6 @@ class Feed:
 def _concerns(kind: str | None, event: Event) -> bool:
     of = event.resource.kind
     return of not in catalog.UNRECORDED if kind is None else of == kind
-
-
-def _same(event: Event) -> Event:
-    return event
 
 
 def _version(event: Event) -> int:

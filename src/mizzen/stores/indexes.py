@@ -6,7 +6,6 @@ They change in the transaction of the object itself, so a look-up through them a
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -15,6 +14,7 @@ from mizzen.errors import BadRequest
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Meta, Resource
 from mizzen.stores import rows
+from mizzen.stores.store import Traits, Where
 
 EVERY_KIND = ("metadata.name", "metadata.namespace")
 """Fields that every kind can be selected by; the key of the object itself serves them."""
@@ -44,15 +44,30 @@ def entries(resource: Resource) -> Entries:
     )
 
 
+def changed(before: Entries, after: Entries) -> Traits | None:
+    """What selectors saw before a change, unless it is what they see now."""
+    if (before.labels, before.fields) == (after.labels, after.fields):
+        return None
+    return Traits(dict(before.labels), dict(before.fields))
+
+
+def encode(traits: Traits) -> bytes:
+    return msgspec.json.encode(traits)
+
+
+def decode(traits: bytes) -> Traits:
+    return msgspec.json.decode(traits, type=Traits)
+
+
 def indexed(kind: str) -> tuple[str, ...]:
     known = catalog.BY_NAME.get(kind)
     return (*known.indexed, *known.derived) if known else ()
 
 
-def check_fields(kind: str, paths: Iterable[str]) -> None:
+def check_fields(kind: str, where: Where) -> None:
     """BadRequest for a field that objects of this kind are not found by."""
     valid = (*EVERY_KIND, *indexed(kind))
-    for path in paths:
+    for path in (*where.fields, *(path for path, _ in sorted(where.unlike))):
         if path not in valid:
             raise BadRequest(
                 f"fieldSelector: {kind} cannot be selected by '{path}'", hint=f"valid are {', '.join(valid)}"

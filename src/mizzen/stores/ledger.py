@@ -78,7 +78,8 @@ class Ledger:
         if rows.same(old.status, dict(new.status), new):
             return Outcome(old)
         self._ask(guard)
-        event = self._write("MODIFIED", old, replace(old, status=new.status))
+        meta = replace(old.meta, managed=new.meta.managed)
+        event = self._write("MODIFIED", old, replace(old, meta=meta, status=new.status))
         now = event.resource
         recorded = decision is not None and self._record(
             now, decision, by, self._clock(), before=old.status, after=now.status
@@ -164,12 +165,13 @@ class Ledger:
                 " body = excluded.body, model = excluded.model",
                 (*key, new.meta.uid, rv, new.meta.generation, new.deleting, body, indexes.model_of(new)),
             )
-        self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", (rv, *key, type_, body))
-        before = indexes.NOTHING if old is None else indexes.entries(old)
-        after = indexes.NOTHING if type_ == "DELETED" else indexes.entries(new)
-        indexes.move(self._connection, key, before, after)
+        before, after = indexes.NOTHING if old is None else indexes.entries(old), indexes.entries(new)
+        indexes.move(self._connection, key, before, indexes.NOTHING if type_ == "DELETED" else after)
+        traits = None if old is None else indexes.changed(before, after)
+        written = None if traits is None else indexes.encode(traits)
+        self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", (rv, *key, type_, body, written))
         # Read back rather than handed on: what the caller gave stays the caller's, to change as they like.
-        return Event(type_, rows.decode(body), len(body))
+        return Event(type_, rows.decode(body), len(body), traits)
 
 
 def _check_kind(kind: str) -> None:

@@ -96,7 +96,7 @@ def check_limit(limit: int | None) -> None:
 def digest(where: Where) -> str:
     """Equal for what selects the same: the order of conditions does not matter."""
     labels = sorted((one.key, one.op, sorted(one.values)) for one in where.labels)
-    plain = (where.namespace, labels, sorted(where.fields.items()), where.owner)
+    plain = (where.namespace, labels, sorted(where.fields.items()), sorted(where.unlike), where.owner)
     return hashlib.sha256(msgspec.json.encode(plain)).hexdigest()[:16]
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 from mizzen.errors import Expired, Unavailable
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Ref, Resource
-from mizzen.stores import refusals, revisions, rows, selection
+from mizzen.stores import indexes, refusals, revisions, rows, selection
 from mizzen.stores.pages import Place, Unread, check_limit, digest, filled
 from mizzen.stores.store import Event, Listing, Where
 
@@ -173,14 +173,14 @@ def _exists(connection: sqlite3.Connection, ref: Ref) -> bool:
 
 def _events(connection: sqlite3.Connection, kind: str | None, after: int) -> Generator[Unread[Event], None, None]:
     which, kinds = ("kind = ?", (kind,)) if kind is not None else (_ALL_KINDS, UNRECORDED)
-    query = f"SELECT type, body FROM events WHERE rv > ? AND {which} ORDER BY rv"  # noqa: S608 - constants only
+    query = f"SELECT type, body, before FROM events WHERE rv > ? AND {which} ORDER BY rv"  # noqa: S608 - constants only
     with contextlib.closing(connection.execute(query, (after, *kinds))) as found:
-        for type_, body in found:
-            yield Unread(len(body), partial(_event, type_, body))
+        for type_, body, before in found:
+            yield Unread(len(body), partial(_event, type_, body, before))
 
 
-def _event(type_: Literal["ADDED", "MODIFIED", "DELETED"], body: bytes) -> Event:
-    return Event(type_, rows.decode(body), len(body))
+def _event(type_: Literal["ADDED", "MODIFIED", "DELETED"], body: bytes, before: bytes | None) -> Event:
+    return Event(type_, rows.decode(body), len(body), indexes.decode(before) if before is not None else None)
 
 
 def _select(

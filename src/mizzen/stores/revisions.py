@@ -1,7 +1,8 @@
 """History in a SQLite store: written with the change itself, read as entries and as objects of the kind Revision.
 
 As objects they are ordered by (namespace, kind, name, number) of what changed: an object's entries stand together and
-its tenth comes after its ninth. Nothing of history is ever changed or dropped, so a watch of it can begin anywhere.
+its tenth comes after its ninth. The history of a Namespace, which is in none, stands in that namespace itself. Nothing
+of history is ever changed or dropped, so a watch of it can begin anywhere.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from mizzen.stores.pages import FamilyPlace, Place, Unread, check_limit, filled
 from mizzen.stores.store import Event, Revision, Where
 
 KIND = "Revision"
+ROOM = "Namespace"
 
 _ORDER = ("namespace", "kind", "name", "number")
 _KEY = ("kind", "name", "number")
@@ -64,7 +66,7 @@ def record(
 ) -> None:
     """Write history. Numbers go on when a name is used again: they are taken from history, not from the object."""
     meta = resource.meta
-    key = (resource.kind, meta.namespace, meta.name)
+    key = _key(resource.ref)
     connection.execute(
         f"INSERT INTO revisions ({_COLUMNS})"  # noqa: S608 - constants only
         " SELECT ?, ?, ?, coalesce(max(number), 0) + 1, ?, ?, ?, ?, ?, ?, ?, ?"
@@ -78,8 +80,7 @@ def record(
 
 
 def history(connection: sqlite3.Connection, ref: Ref) -> tuple[Revision, ...]:
-    key = (ref.kind, ref.namespace, ref.name)
-    found = _read(connection, "WHERE kind = ? AND namespace = ? AND name = ? ORDER BY number", *key)
+    found = _read(connection, "WHERE kind = ? AND namespace = ? AND name = ? ORDER BY number", *_key(ref))
     return tuple(map(_entry, found))
 
 
@@ -126,7 +127,7 @@ def select(
     connection: sqlite3.Connection, where: Where, start: Place | None
 ) -> Generator[Unread[Resource], None, None]:
     """As `selection.select`. They have neither labels nor owners."""
-    indexes.check_fields(KIND, where.fields)
+    indexes.check_fields(KIND, where)
     if where.owner is not None or not selectors.holds(where.labels, {}):
         return
     fixed = _fixed(where)
@@ -134,6 +135,11 @@ def select(
         return
     conditions = [f"{column} = ?" for column in fixed]
     values = [*fixed.values()]
+    for path, value in where.unlike:
+        unwanted = _columns(path, value)
+        if unwanted:
+            conditions.append(f"NOT ({' AND '.join(f'{column} IS ?' for column in unwanted)})")
+            values += unwanted.values()
     if start is not None:
         key = _parse(start.name)
         order = [column for column in _ORDER if column not in fixed]
@@ -153,17 +159,22 @@ def _fixed(where: Where) -> dict[str, str | int] | None:
     fixed: dict[str, str | int] = {}
     wanted: list[tuple[str, str | int | None]] = [("namespace", where.namespace)]
     for path, value in where.fields.items():
-        if path == "metadata.name":
-            key = _parse(value)
-            if key is None:
-                return None
-            wanted += zip(_KEY, key, strict=True)
-        else:
-            wanted.append((path.rpartition(".")[2], value))
+        columns = _columns(path, value)
+        if columns is None:
+            return None
+        wanted += columns.items()
     for column, one in wanted:
         if one is not None and fixed.setdefault(column, one) != one:
             return None
     return fixed
+
+
+def _columns(path: str, value: str) -> dict[str, str | int] | None:
+    """In which columns a field is kept, and what they hold when it equals `value`; None when it never does."""
+    if path != "metadata.name":
+        return {path.rpartition(".")[2]: value}
+    key = _parse(value)
+    return None if key is None else dict(zip(_KEY, key, strict=True))
 
 
 def _index(fixed: Mapping[str, object]) -> str:
@@ -197,6 +208,10 @@ def _each(connection: sqlite3.Connection, which: str, *values: object) -> Genera
             yield _Row(*row)
 
 
+def _key(ref: Ref) -> tuple[str, str, str]:
+    return ref.kind, ref.name if ref.kind == ROOM else ref.namespace, ref.name
+
+
 def _placed(row: _Row) -> tuple[int, Revision]:
     return row.rv, _entry(row)
 
@@ -206,8 +221,9 @@ def _added(row: _Row) -> Event:
 
 
 def _entry(row: _Row) -> Revision:
+    of = Ref(row.kind, row.name, "" if row.kind == ROOM else row.namespace)
     return Revision(
-        Ref(row.kind, row.name, row.namespace), row.uid, row.number, row.action, row.actor, rows.moment(row.time),
+        of, row.uid, row.number, row.action, row.actor, rows.moment(row.time),
         rows.decode_data(row.before), rows.decode_data(row.after),
     )  # fmt: skip
 

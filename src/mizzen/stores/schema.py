@@ -14,7 +14,7 @@ from pathlib import Path
 from mizzen.errors import Conflict, Unavailable
 from mizzen.stores import indexes
 
-SCHEMA = 4
+SCHEMA = 5
 
 _FIRST = (
     "CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), rv INTEGER NOT NULL, horizon INTEGER NOT NULL)",
@@ -92,7 +92,17 @@ _FOURTH = (
     "UPDATE state SET indexed = ''",
 )
 
-_STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH)
+_FIFTH = (
+    # What selectors saw of the object before the change, when that is another than after it. Of older events nobody
+    # knows it: who goes on from there is told to list again.
+    "ALTER TABLE events ADD COLUMN before BLOB",
+    "DELETE FROM events",
+    "UPDATE state SET horizon = rv",
+    # The history of a namespace stands in that namespace; see revisions.
+    "UPDATE revisions SET namespace = name WHERE kind = 'Namespace'",
+)
+
+_STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
 """From each schema to the next: a new file takes all of them, so none is there for old files only."""
 
 assert len(_STEPS) == SCHEMA

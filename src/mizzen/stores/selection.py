@@ -2,7 +2,7 @@
 
 One index is walked, in its own order, so nothing is sorted and a page costs no more than a page. What else is asked
 for is looked up in the other indexes for each object on the way, before its body is read. Only conditions that nothing
-could find (`!a`, `a notin (b)`) are, alone, a walk over all of the kind.
+could find (`!a`, `a notin (b)`, `field!=b`) are, alone, a walk over all of the kind.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def select(
     connection: sqlite3.Connection, kind: str, where: Where, start: Place | None
 ) -> Generator[Unread[Resource], None, None]:
     """Read as they are asked for; close it to stop. BadRequest for a field that is not indexed."""
-    indexes.check_fields(kind, where.fields)
+    indexes.check_fields(kind, where)
     namespaces = {where.namespace, where.fields.get("metadata.namespace")} - {None}
     if len(namespaces) > 1:
         return
@@ -85,6 +85,11 @@ def _conditions(where: Where) -> Iterator[_Condition]:
         if path not in indexes.EVERY_KIND:
             walk = _Walk("fields AS k", (_Term("k.path = ? AND k.value = ?", (path, value)),))
             yield _Condition(_found("fields", "x.path = ? AND x.value = ?", (path, value)), walk)
+    for path, value in where.unlike:
+        if path in indexes.EVERY_KIND:
+            yield _Condition(_Term(f"k.{path.rpartition('.')[2]} != ?", (value,)))
+        else:
+            yield _Condition(_found("fields", "x.path = ? AND x.value = ?", (path, value), wanted=False))
     for requirement in where.labels:
         yield _label(requirement)
 

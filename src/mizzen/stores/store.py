@@ -31,6 +31,8 @@ class Where:
     labels: Selector = ()
     fields: Mapping[str, str] = field(default_factory=dict)
     """Path to the text it must equal: metadata.name, metadata.namespace, and what the kind's `indexed` lists."""
+    unlike: frozenset[tuple[str, str]] = frozenset()
+    """Such a path, and a text it must not equal: what is absent does not."""
     owner: str | None = None
     """uid of an owner"""
 
@@ -46,6 +48,14 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
+class Traits:
+    """What selectors look at in an object: its labels, and the fields that it is found by."""
+
+    labels: Mapping[str, str]
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     resource: Resource
@@ -53,6 +63,9 @@ class Event:
     something: up to it, the watcher has been told all."""
     size: int = field(default=0, compare=False)
     """About how many bytes it holds, for whoever keeps some of them."""
+    before: Traits | None = None
+    """What selectors saw until then, when that is another than now: whoever watches a selection is told what leaves
+    it, also when they have not watched from the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +180,7 @@ class Store(Protocol):
     async def update_status(
         self, new: Resource, by: str, *, decision: str | None = None, guard: Guard | None = None
     ) -> Resource:
-        """Write status only; otherwise as `update`, and generation never moves.
+        """Write status, and who owns its fields, only; otherwise as `update`, and generation never moves.
 
         With `decision` (such as `promoted`) the change is also written to history, with status as before and after.
         """

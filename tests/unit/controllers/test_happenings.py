@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from mizzen.errors import Unavailable
 from mizzen.kinds import catalog
 from mizzen.kinds.core import EventSpec
 from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Condition, Ref, Resource, Status
+from mizzen.kinds.meta import Condition, Meta, Ref, Resource, Status
 from mizzen.reconcile.loop import Loop
 from mizzen.reconcile.recorder import Note
 from mizzen.stores.sqlite import SqliteStore
@@ -120,6 +121,24 @@ def test_the_same_again_counts_up() -> None:
         assert (often.first_timestamp, often.last_timestamp) == (
             "2026-03-01T00:00:00.000000Z", "2026-03-01T00:00:10.000000Z",
         )  # fmt: skip
+
+    virtual.run(main())
+
+
+def test_nothing_is_told_in_a_namespace_that_is_going() -> None:
+    """Its Events have been deleted with all that is in it: what came later would stay behind for an hour."""
+    where = {"gone": None, "going": Meta("going", "", finalizers=("kubernetes",)), "there": Meta("there", "")}
+
+    async def main() -> None:
+        store = MemoryStore()
+        for meta in filter(None, where.values()):
+            await store.create(Resource("Namespace", meta), "ann")
+        await store.delete(Ref("Namespace", "going", ""), "ann")
+        async with recording(store) as recorder:
+            for name in where:
+                recorder.noted(replace(IRIS, meta=replace(IRIS.meta, namespace=name)), Note("Ended", "it ended"))
+            await asyncio.sleep(DONE)
+        assert [item.meta.namespace for item in (await store.list("Event")).items] == ["there"]
 
     virtual.run(main())
 

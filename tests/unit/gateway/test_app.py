@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 import mizzen
+from mizzen.gateway.telling import DOCUMENT
 from mizzen.graph.plan import Table
 from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, body_of, publish, request, table_of, until
 
@@ -51,6 +52,22 @@ def test_what_can_be_read(gateway: Gateway, path: str, body: Any) -> None:
 def test_the_root_links_to_what_exists(gateway: Gateway) -> None:
     for link in gateway.ask("GET", "/").json["links"]:
         assert gateway.ask("GET", link).status == 200
+
+
+def test_the_document_is_sent_to_those_who_do_not_have_it(gateway: Gateway) -> None:
+    with gateway.client() as client:
+        client.send(request("GET", "/openapi.json"))
+        got = client.answer()
+        assert (got.status, got.headers["content-type"], got.body) == (200, "application/json", DOCUMENT.read_bytes())
+        tag = got.headers["etag"]
+        for known in (tag, f'"other", W/{tag}', "*"):
+            client.send(request("GET", "/openapi.json", If_None_Match=known))
+            again = client.answer()
+            assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
+            assert "content-length" not in again.headers
+        client.send(request("GET", "/openapi.json", If_None_Match='"other"'))
+        assert client.answer().body == got.body
+    assert gateway.ask("POST", "/openapi.json").status == 405
 
 
 def test_metadata_comes_from_the_replica(

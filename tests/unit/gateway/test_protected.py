@@ -119,7 +119,7 @@ def test_health_is_for_everybody_and_metrics_show_what_one_may_see(guarded: Gate
     for path in ("/", "/healthz", "/v2/health/live", "/v2/health/ready", "/ns/x/v2/health/ready"):
         for who in ("", "zoe", "ann"):
             assert guarded.ask("GET", path, **bearer(who)).status == 200
-    for path in ("/v2", "/metrics"):
+    for path in ("/v2", "/metrics", "/openapi.json"):
         codes = [guarded.ask("GET", path, **bearer(who)).status for who in ("", "zoe", "ann", "root")]
         assert codes == [401, 401, 200, 200]
     assert predict(guarded, "root", "/rose").status == predict(guarded, "root", "/iris").status == 200

@@ -207,3 +207,24 @@ def test_entries_that_make_no_sense_are_passed_over(entries: Any) -> None:
 def test_keys_and_values_of_lists_stand_for_their_list() -> None:
     theirs = {"f:spec": {"f:env": {'k:{"name":"a"}': {"f:value": {}}}, "f:set": {'v:"x"': {}}}}
     assert fields.from_wire(theirs) == {("spec", "env"), ("spec", "set")}
+
+
+def test_of_many_updaters_the_oldest_become_one() -> None:
+    live: dict[str, Any] = {}
+    live, managers = managed.applied(live, (), {"applied": 1}, "ann", time="00", force=False)
+    for number in range(1, 14):
+        before, live = live, {**live, f"f{number:02}": 1}
+        managers = managed.updated(before, managers, live, f"tool-{number:02}", time=f"{number:02}")
+    held = {(one.name, str(one.operation)): (one.time, {*one.owned}) for one in managers}
+    assert held.pop(("ann", "Apply")) == ("00", {("applied",)}), "who applies is told apart always"
+    assert held.pop(("ancient-changes", "Update")) == ("04", {(f"f{number:02}",) for number in range(1, 5)})
+    assert held == {(f"tool-{number:02}", "Update"): (f"{number:02}", {(f"f{number:02}",)}) for number in range(5, 14)}
+    with pytest.raises(Clashes):
+        managed.applied(live, managers, {"f01": 2}, "ann", time="20", force=False)
+
+
+def test_who_wrote_through_a_subresource_is_read_apart() -> None:
+    manager = Manager("ann", "Update", "1", frozenset({("status", "current")}))
+    entries = managed.to_wire([manager], "v1", "status")
+    assert entries[0]["subresource"] == "status"
+    assert (managed.from_wire(entries), managed.from_wire(entries, "status")) == ((), (manager,))

@@ -114,6 +114,21 @@ def test_a_change_by_somebody_else_meanwhile_is_written_over(control: Harness) -
     assert (stored.spec, stored.meta.labels) == ({"track": "manual"}, {"team": "a"})
 
 
+def test_finalizers_of_others_stay(plane: mizzen.Plane, control: Harness) -> None:
+    plane.apply(IRIS)
+
+    async def hold() -> None:
+        found = await control.store.get(Ref("Model", "iris"))
+        await control.store.update(replace(found, meta=replace(found.meta, finalizers=("example.com/a",))), "ann")
+
+    control.run(hold())
+    (done,) = plane.apply(IRIS.replace("latest", "manual"))
+    assert done.outcome == "configured"
+    stored = control.run(control.store.get(Ref("Model", "iris")))
+    assert stored.meta.finalizers == ("example.com/a",), "no file says them"
+    assert stored.meta.managed[0]["manager"] == "mizzen"
+
+
 def test_what_is_refused_for_what_it_says_is_not_tried_again(plane: mizzen.Plane, control: Harness) -> None:
     plane.apply(IRIS)
     control.run(control.store.create(Resource("MLGraph", Meta("both"), {}), "ann"))

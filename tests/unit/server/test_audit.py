@@ -199,10 +199,19 @@ def test_pages_of_the_audit_miss_nothing(plane: Harness) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=1001", "since=yesterday", "allowed=maybe", "continue=x", "actr=ann", "continue=999999"]
+    "query", ["limit=0", "limit=-1", "since=yesterday", "allowed=maybe", "continue=x", "actr=ann", "continue=999999"]
 )
 def test_bad_queries_are_refused(shared_admin: httpx2.Client, query: str) -> None:
     assert shared_admin.get(f"/audit?{query}").status_code == 400
+
+
+def test_what_can_be_no_namespace_has_no_audit(shared_admin: httpx2.Client) -> None:
+    assert shared_admin.get("/audit?namespace=Other").status_code == 422
+
+
+def test_who_asks_for_more_than_a_page_gets_a_page(shared_admin: httpx2.Client) -> None:
+    assert shared_admin.get(f"/audit?limit={2**63 - 1}").status_code == 200
+    assert shared_admin.get(f"/audit?limit={10**19}").status_code == 400
 
 
 def test_only_admins_read_the_audit_and_of_a_namespace_its_own(plane: Harness) -> None:

@@ -177,6 +177,7 @@ def _unlike(schema: dict[str, Any], value: Any, at: str) -> Iterator[str]:
         for index, item in enumerate(value):
             yield from _unlike(schema["items"], item, f"{at}[{index}]")
     elif isinstance(value, dict):
+        yield from (f"{at}.{name}: not there" for name in schema.get("required", ()) if name not in value)
         for name, item in value.items():
             yield from _unlike_field(schema, name, item, f"{at}.{name}")
 

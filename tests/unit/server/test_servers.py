@@ -52,6 +52,16 @@ def test_serve_list_describe_end(plane: Harness, iris: httpx2.Client) -> None:
     assert iris.get("/model/iris/serve/1/iris-1").status_code == 404
 
 
+def test_null_is_as_good_as_absent_for_what_the_path_and_the_version_say(iris: httpx2.Client) -> None:
+    absent = dict.fromkeys(("modelName", "targetVersion", "deployToLayer", "frameworkType"))
+    answer = iris.post("/model/iris/serve/1", json=absent)
+    assert answer.status_code == 201, answer.text
+    spec = iris.get(f"{HERE}/inferencemodels/{answer.json()['id']}").json()["spec"]
+    assert {name: spec[name] for name in absent} == {
+        "modelName": "iris", "targetVersion": "1", "deployToLayer": "cloud", "frameworkType": "sklearn",
+    }  # fmt: skip
+
+
 def test_the_url_of_a_server_tells_its_namespace(plane: Harness, iris: httpx2.Client) -> None:
     iris.post("/model?namespace=team", json={"name": "iris"})
     iris.post("/model/iris/version?namespace=team", json={"path": plane.file("m.pkl")})

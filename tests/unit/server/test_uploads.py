@@ -117,6 +117,9 @@ def test_wrong_content_and_wrong_sizes(plane: Harness, ann: httpx2.Client) -> No
     assert set(causes(ann.post("/model/iris/upload", json={"files": [{"path": "../x", "digest": 3}, 4]}))) == {
         "files[0].path", "files[0].digest", "files[1]",
     }  # fmt: skip
+    for wrong in (-1, True, "3", 1 << 63):
+        sent = {"files": [{"path": "m.pkl", "digest": DIGEST, "size": wrong}]}
+        assert set(causes(ann.post("/model/iris/upload", json=sent))) == {"files[0].size"}
     size = [{"path": "m.pkl", "digest": digest_of(b"abc"), "size": 4}]
     put(ann, b"abc")
     assert "3 bytes, not 4" in causes(ann.post("/model/iris/version", json={"files": size}))["files[0].size"]

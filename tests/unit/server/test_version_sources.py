@@ -59,6 +59,15 @@ def test_an_archive_as_the_body(plane: Harness, iris: httpx2.Client, kind: str, 
     assert other.status_code == 409
 
 
+def test_what_stands_in_the_query_does_not_stand_in_the_body_too(iris: httpx2.Client) -> None:
+    body = {"image": "example.com/iris:1", "framework": "sklearn"}
+    for said in ("onnx", "AAA", "sklearn"):
+        answer = iris.post("/model/iris/version", json=body, params={"framework": said})
+        assert causes(answer) == {"framework": "stands in the query and in the body: say it once"}
+    absent = {**body, "framework": None, "sha256sum": None}
+    assert iris.post("/model/iris/version", json=absent, params={"framework": "onnx"}).json()["framework"] == "onnx"
+
+
 def test_a_form_with_an_archive_or_one_file(plane: Harness, iris: httpx2.Client) -> None:
     top = {f"top/{path}": data for path, data in FILES.items()}
     answer = iris.post("/model/iris/version/7", data={**PY, "labels": "a=b"}, files={"code": ("c.tgz", tarred(top))})

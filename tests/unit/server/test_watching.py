@@ -7,15 +7,18 @@ import itertools
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
+from mizzen.kinds import catalog
 from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.server import watching as watches
 from mizzen.server.app import begin_stop
+from mizzen.server.door import tables
+from mizzen.server.door.shown import Shown
 from mizzen.stores.reads import EVERYTHING
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Listing, Where
@@ -98,9 +101,42 @@ def test_an_object_that_ceases_to_match_is_told_as_deleted(plane: Harness, admin
         put(tier="tin")
         put(tier="gold")
         assert told(next(events)) == ("ADDED", "a")
+    # Who goes on is told what it would have been told, and nothing of objects that were never theirs.
     with watching(plane.client(), labelSelector="tier=gold", resourceVersion=since) as events:
-        assert told(next(events)) == ("DELETED", "a")
         assert told(next(events)) == ("ADDED", "a")
+    with watching(plane.client(), labelSelector="tier=gold", resourceVersion=str(int(since) - 1)) as events:
+        assert [told(next(events)) for _ in range(2)] == [("DELETED", "a"), ("ADDED", "a")]
+
+
+def test_an_object_whose_fields_cease_to_match_is_told_as_deleted(plane: Harness, admin: httpx2.Client) -> None:
+    def put(note: str, **spec: str) -> None:
+        sent = model("b", spec=spec, metadata={"annotations": {"note": note}})
+        assert admin.put(f"{HERE}/models/b", json=sent).status_code == 200
+
+    since = admin.post(f"{HERE}/models", json=model("a")).json()["metadata"]["resourceVersion"]
+    admin.post(f"{HERE}/models", json=model("b", spec={}))
+    put("a second name", aliasOf="a")
+    put("of the same model", aliasOf="a")
+    put("a name of its own")
+    put("as before")
+    admin.post(f"{HERE}/models", json=model("c", spec={"aliasOf": "a"}))
+    with watching(plane.client(), fieldSelector="spec.aliasOf=a", resourceVersion=since) as events:
+        assert [told(next(events)) for _ in range(4)] == [
+            ("ADDED", "b"), ("MODIFIED", "b"), ("DELETED", "b"), ("ADDED", "c"),
+        ]  # fmt: skip
+    with watching(plane.client(), fieldSelector="spec.framework=python", resourceVersion=since) as events:
+        [only] = list(events)
+    assert (only["type"], only["object"]["code"]) == ("ERROR", 400)
+
+
+def test_what_is_not_to_be_is_no_part_of_a_watch(plane: Harness, admin: httpx2.Client) -> None:
+    for name in ("a", "b"):
+        admin.post(f"{HERE}/models", json=model(name, spec={}))
+    with watching(plane.client(), fieldSelector="metadata.name!=a,spec.aliasOf!=c") as events:
+        assert told(next(events)) == ("ADDED", "b")
+        admin.put(f"{HERE}/models/a", json=model("a"))
+        admin.put(f"{HERE}/models/b", json=model("b", spec={"aliasOf": "c"}))
+        assert told(next(events)) == ("DELETED", "b")
 
 
 def test_a_watch_ends_after_its_time(plane: Harness) -> None:
@@ -143,6 +179,43 @@ def test_a_change_is_encoded_once_for_all_who_watch(tmp_path: Path) -> None:
             assert len(watches._lately._lines) <= watches.KEPT
             again = [json.loads(await anext(streams[0])) for _ in range(3 * watches.KEPT)]
             assert [told(event) for event in again] == [("ADDED", f"b-{number}") for number in range(3 * watches.KEPT)]
+        finally:
+            for stream in streams:
+                await stream.aclose()
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_tables_are_encoded_once_for_all_who_watch_at_a_time(tmp_path: Path) -> None:
+    async def main() -> None:
+        ids = itertools.count()
+        store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: str(next(ids)))
+        now = NOW
+        kind = catalog.BY_NAME["Model"]
+        whole = Shown(tables.layout(kind, "Object"), lambda: now)
+        forms = [Shown(tables.layout(kind), lambda: now).watched() for _ in range(3)]
+        streams = [
+            watches.lines(store, "Model", Where(), watches.Beginning("0"), lambda _: True, forms=form)
+            for form in (*forms, whole.watched())
+        ]
+        try:
+            for name in ("a", "b"):
+                waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
+                while len(store._feed._waiting) < len(streams):  # noqa: ASYNC110 - until each of them waits
+                    await asyncio.sleep(0)
+                await store.create(Resource("Model", Meta(name)), "ann")
+                *lines, other = await asyncio.gather(*waiting)
+                assert len({id(line) for line in lines}) == 1
+                assert other != lines[0], "it shows more"
+                assert bool(json.loads(lines[0])["object"]["columnDefinitions"]) == (name == "a")
+            await store.create(Resource("Model", Meta("c")), "ann")
+            early = await anext(streams[0])
+            now += timedelta(minutes=5)
+            late = await anext(streams[1])
+            age = [one.name for one in tables.layout(kind).definitions].index("Age")
+            ages = [json.loads(line)["object"]["rows"][0]["cells"][age] for line in (early, late)]
+            assert ages == ["0s", "5m"]
         finally:
             for stream in streams:
                 await stream.aclose()

@@ -178,7 +178,7 @@ def test_finalizers_hold_an_object(admin: httpx2.Client, iris: dict[str, Any], r
     held = made(patch(admin, MERGE, {"metadata": {"finalizers": ["example.com/a", "mizzen.dev/b"]}}))
     assert held["metadata"]["finalizers"] == ["example.com/a"], "ours come by themselves"
     marked = admin.delete(IRIS)
-    assert (marked.status_code, bool(marked.json()["metadata"]["deletionTimestamp"])) == (202, True)
+    assert (marked.status_code, bool(marked.json()["metadata"]["deletionTimestamp"])) == (200, True)
     unchanged = patch(admin, MERGE, {"metadata": {"labels": {"a": "b"}}})
     assert made(unchanged)["metadata"]["finalizers"] == ["example.com/a"]
     patch(admin, MERGE, {"metadata": {"finalizers": released}})
@@ -194,11 +194,23 @@ def test_our_finalizers_cannot_be_taken_away(admin: httpx2.Client, one: dict[str
     assert made(patch(admin, STEPS, steps, path=ONE))["metadata"]["finalizers"] == ours
 
 
+def test_what_replaces_an_object_says_all_its_finalizers(admin: httpx2.Client, one: dict[str, Any]) -> None:
+    """As in Kubernetes: but for ours, which hold it until its processes have ended."""
+    ours = one["metadata"]["finalizers"]
+    held = made(patch(admin, MERGE, {"metadata": {"finalizers": ["example.com/a"]}}, path=ONE))
+    assert held["metadata"]["finalizers"] == [*ours, "example.com/a"]
+    assert made(admin.put(ONE, json=held))["metadata"]["finalizers"] == [*ours, "example.com/a"]
+    bare = {**held, "metadata": {"name": "one"}}
+    assert made(admin.put(ONE, json=bare))["metadata"]["finalizers"] == ours
+
+
 def test_a_status_is_changed_by_itself(admin: httpx2.Client, iris: dict[str, Any]) -> None:
     body = {"status": {"highestVersion": 3}, "spec": {"framework": "sklearn"}}
     after = made(patch(admin, MERGE, body, path=f"{IRIS}/status"))
     assert (after["status"]["highestVersion"], after["spec"]) == (3, iris["spec"])
-    wrong = patch(admin, MERGE, {"status": {"highestVersion": "many"}}, path=f"{IRIS}/status")
+    for value in ("many", "3", True):  # it is kept as it is sent, so it must be what its readers expect
+        wrong = patch(admin, MERGE, {"status": {"highestVersion": value}}, path=f"{IRIS}/status")
+        assert wrong.status_code == 422
     assert list(causes(wrong)) == ["status.highestVersion"]
     stale = {"metadata": {"resourceVersion": iris["metadata"]["resourceVersion"]}, "status": {}}
     assert admin.put(f"{IRIS}/status", json={**iris, **stale}).status_code == 409
@@ -256,7 +268,7 @@ def test_what_is_tried_is_not_written(admin: httpx2.Client, iris: dict[str, Any]
 def test_a_deletion_may_name_what_it_means(admin: httpx2.Client, iris: dict[str, Any]) -> None:
     for wanted in ({"uid": "other"}, {"resourceVersion": "1000"}):
         assert delete(admin, IRIS, preconditions=wanted).status_code == 409
-    assert delete(admin, IRIS, dryRun=["All"]).status_code == 202
+    assert delete(admin, IRIS, dryRun=["All"]).status_code == 200
     assert list(causes(delete(admin, IRIS, propagationPolicy="Orphan"))) == ["propagationPolicy"]
     assert list(causes(delete(admin, IRIS, propagationPolicy=["x"]))) == ["propagationPolicy"]
     assert causes(delete(admin, IRIS, kind="Model", dryRun=["Some"], more=1)).keys() == {"kind", "dryRun", ""}
@@ -268,7 +280,7 @@ def test_a_deletion_may_name_what_it_means(admin: httpx2.Client, iris: dict[str,
 def test_what_is_used_goes_first_in_the_foreground(admin: httpx2.Client, one: dict[str, Any]) -> None:
     assert delete(admin, IRIS).status_code == 409
     assert admin.request("DELETE", IRIS, params={"dryRun": "All"}).status_code == 409
-    assert delete(admin, IRIS, propagationPolicy="Foreground").status_code == 202
+    assert delete(admin, IRIS, propagationPolicy="Foreground").status_code == 200
     assert admin.get(IRIS).json()["metadata"]["deletionTimestamp"], "it goes once the server has"
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.errors import Conflict
+from mizzen.errors import Conflict, Expired
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Meta, OwnerReference, Ref, Resource, format_time
 from mizzen.kinds.text.selectors import parse
@@ -116,6 +116,8 @@ def test_a_file_of_the_first_schema_is_brought_up(tmp_path: Path) -> None:
             ("m1", "created"), ("m1.1", "created"), ("m1.1", "decided"),
         ]  # fmt: skip
         assert len((await store.list("Revision")).items) == 10
+        with pytest.raises(Expired):  # what selectors saw before those changes is not known
+            await anext(store.watch("Model", "9"))
         made = await store.create(Resource("Model", Meta("new"), {}), "ann")
         assert made.meta.resource_version == "11"
         assert await store.identities.principals() == ()

@@ -81,7 +81,8 @@ def test_columns_that_need_room_come_last_and_say_so() -> None:
 
 def test_what_people_write_is_in_the_category() -> None:
     for kind in KINDS:
-        assert _loaded(kind)["spec"]["names"].get("categories", []) == ([] if kind.internal else ["mizzen"])
+        everyday = ["mizzen", "all"] if kind.everyday else ["mizzen"]
+        assert _loaded(kind)["spec"]["names"].get("categories", []) == ([] if kind.internal else everyday)
 
 
 def test_names_are_taken_once() -> None:

@@ -105,7 +105,8 @@ class LocalEngine:
                 seen[index] = held_up(place, index, obstacle, seen=seen.get(index))
             elif index not in seen:
                 seen[index] = unseen(place, index, told=told.get(index))
-        return Observation(tuple(seen[index] for index in sorted(seen)), self._sight.signature(place.uid))
+        signature = self._sight.signature(place.uid) or WorkloadStatus.of(workload).signature
+        return Observation(tuple(seen[index] for index in sorted(seen)), signature)
 
     async def delete(self, workload: Resource) -> bool:
         place = self._begin(workload)

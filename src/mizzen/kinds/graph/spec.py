@@ -45,6 +45,10 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, Mapping) else value
 
 
+def _dag(spec: Any) -> Any:
+    return spec.get("dag") if isinstance(spec, Mapping) else None
+
+
 class MLGraphSpec(Spec):
     """Nodes and how messages go between them.
 
@@ -74,17 +78,28 @@ class MLGraphSpec(Spec):
 
     @classmethod
     def meant(cls, spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Mapping[str, Any]:
-        """`dag` as a list, with the nulls of routes and merges that kubectl left out on the way. Pure.
+        """As `written`, with `dag` as a list. Pure."""
+        found = cls.written(spec, annotations)
+        return {**found, "dag": [found["dag"]]} if isinstance(_dag(found), Mapping) else found
+
+    @classmethod
+    def written(cls, spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Mapping[str, Any]:
+        """With the nulls of routes and merges that kubectl left out on the way. Pure.
 
         kubectl sends `route: {}` for `route: {split: }`, and keeps what was written in an annotation. Where that,
         without its nulls, is what arrived, it is what was meant; anything else has been changed since, and stands.
+        A plane stores the nulls, so that copies, old revisions and other managers mean the same without the
+        annotation. On a cluster nobody does, and what is read there goes through here each time.
         """
-        nodes = _listed(spec.get("dag")) if isinstance(spec, Mapping) else None
-        if not isinstance(nodes, list):
-            return spec
-        written = applied.spec(annotations).get("dag")
-        by_name = {node["name"]: node for node in applied.objects(_listed(written)) if isinstance(node["name"], str)}
-        return {**spec, "dag": [_restored(node, by_name) for node in nodes]}
+        dag = _dag(spec)
+        before = _listed(_dag(applied.spec(annotations)))
+        by_name = {node["name"]: node for node in applied.objects(before) if isinstance(node["name"], str)}
+        match dag:
+            case Mapping():
+                return {**spec, "dag": _restored(dag, by_name)}
+            case list():
+                return {**spec, "dag": [_restored(node, by_name) for node in dag]}
+        return spec
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from graph_rules.findings_of(self, at, context)

@@ -9,11 +9,12 @@ from pydantic import AfterValidator
 
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
+WRITTEN = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def seconds(text: str) -> float:
     """Raises ValueError, in words for the author of `text`."""
-    if not re.fullmatch(rf"(?:{_PART.pattern})+", text):
+    if not WRITTEN.fullmatch(text):
         raise ValueError(f"{text[:100]!r} is no duration: write 30s, 5m, 1h30m or 2d")
     return float(sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))
 

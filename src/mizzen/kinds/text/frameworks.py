@@ -14,10 +14,11 @@ from mizzen.kinds.findings import Warn, suggestion
 FRAMEWORKS: tuple[str, ...] = frameworks.NAMES
 SERVED_FRAMEWORKS: tuple[str, ...] = frameworks.SERVED
 """Those the runtime that comes with Mizzen can serve."""
+WORD = re.compile(r"[a-z][-_.a-z0-9]{0,62}")
 
 
 def _word(text: str) -> str:
-    if not re.fullmatch(r"[a-z][-_.a-z0-9]{0,62}", text):
+    if not WORD.fullmatch(text):
         raise ValueError(f"{text[:100]!r} is no framework: a lower-case word such as {', '.join(FRAMEWORKS[:3])}")
     return text
 

@@ -16,12 +16,16 @@ MOST = 100
 
 # Possessive (`*+`), so that a selector which does not fit is refused at once, and not after trying every way to fit it.
 _KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
-_VALUE = r"[-A-Za-z0-9_.]*+"
+_TEXT = r"[-A-Za-z0-9_.]*"
+_VALUE = f"{_TEXT}+"
 _TERM = re.compile(
     rf"\s*+(?:!\s*+(?P<absent>{_KEY})"
     rf"|(?P<key>{_KEY})(?:\s*+(?P<sign>==?|!=)\s*+(?P<value>{_VALUE})"
     rf"|\s++(?P<word>in|notin)\s*+\((?P<values>\s*+{_VALUE}\s*+(?:,\s*+{_VALUE}\s*+)*+)\))?)\s*+(?:,|$)"
 )
+_CONDITION = rf"!\s*{_KEY}|{_KEY}(?:\s*(?:==?|!=)\s*{_TEXT}|\s+(?:in|notin)\s*\(\s*{_TEXT}\s*(?:,\s*{_TEXT}\s*)*\))?"
+WRITTEN = rf"(?:\s*(?:{_CONDITION})\s*,)*\s*(?:(?:{_CONDITION})\s*)?"
+"""All selectors that can be read, for documents: in words that every reader of patterns knows."""
 
 
 @dataclass(frozen=True, slots=True)

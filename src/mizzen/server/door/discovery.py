@@ -6,8 +6,8 @@ kubectl asks for all of it, keeps it for hours, and asks again when it meets a k
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -25,13 +25,17 @@ KUBERNETES = (1, 37)
 
 READ = ("get", "list", "watch")
 WRITE = ("create", "delete", "get", "list", "patch", "update", "watch")
+WRITE_MANY = ("create", "delete", "deletecollection", *WRITE[2:])
 PART = ("get", "patch", "update")
 
 CORE_VERSION = "v1"
 AUTHORIZATION, AUTHENTICATION = "authorization.k8s.io/v1", "authentication.k8s.io/v1"
+DEFINITIONS = "apiextensions.k8s.io/v1"
 SCALED = frozenset({"InferenceModel"})
 """Kinds whose number of replicas may be changed by `kubectl scale`."""
 LOGGED = frozenset({"InferenceModel"})
+
+Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 def routes() -> list[Route]:
@@ -44,7 +48,9 @@ def routes() -> list[Route]:
         group, _, _ = version.partition("/")
         answers[f"/apis/{group}"] = {"kind": "APIGroup", "apiVersion": "v1", **_group(version)}
         answers[f"/apis/{version}"] = _resources(version, found)
-    return [Route("/version", version_, methods=["GET"]), *(_route(path, body) for path, body in answers.items())]
+    said = [("/version", version_), *((path, _answering(body)) for path, body in answers.items())]
+    # Clients that are generated from Kubernetes' own documents end these paths with a slash, others do not.
+    return [Route(f"{path}{end}", answer, methods=["GET"]) for path, answer in said for end in ("", "/")]
 
 
 async def version_(request: Request) -> Response:
@@ -66,7 +72,7 @@ def version() -> dict[str, str]:
 
 def of_kind(kind: Kind) -> list[dict[str, Any]]:
     """A kind, and the parts of its objects that have paths of their own."""
-    verbs = READ if kind.internal else WRITE
+    verbs = READ if kind.internal else WRITE_MANY
     names = {"shortNames": [kind.short], "categories": list(kind.categories)}
     found = [_resource(kind.plural, kind.name, verbs, singular=kind.singular) | names]
     if not kind.internal:
@@ -79,7 +85,7 @@ def of_kind(kind: Kind) -> list[dict[str, Any]]:
     return found
 
 
-def _route(path: str, body: dict[str, Any]) -> Route:
+def _answering(body: dict[str, Any]) -> Answer:
     content = JSONResponse(body).body
 
     async def answer(request: Request) -> Response:
@@ -87,7 +93,7 @@ def _route(path: str, body: dict[str, Any]) -> Route:
         Query(request, "timeout")
         return Response(content, media_type="application/json")
 
-    return Route(path, answer, methods=["GET"])
+    return answer
 
 
 def _resources(version: str, found: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -128,6 +134,12 @@ GROUPS: dict[str, tuple[dict[str, Any], ...]] = {
         _resource(
             "selfsubjectreviews", "SelfSubjectReview", ("create",), singular="selfsubjectreview", namespaced=False
         ),
+    ),
+    DEFINITIONS: (
+        _resource(
+            "customresourcedefinitions", "CustomResourceDefinition", ("get", "list"),
+            singular="customresourcedefinition", namespaced=False,
+        ) | {"shortNames": ["crd", "crds"]},
     ),
 }  # fmt: skip
 """Resources by group and version; the core group has no name, and is in `CORE`."""

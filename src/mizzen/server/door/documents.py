@@ -1,4 +1,4 @@
-"""`/openapi/v3`: the kinds and their paths as OpenAPI, one document for each group and version.
+"""`/openapi/v3`: the kinds and their paths as OpenAPI, a document for each group and version; and an empty one of v2.
 
 `make gen` makes the documents from the code; here they are only handed out. The index gives each an address with a hash
 of its content, so that a client may keep what it got there for ever: kubectl keeps a cache of HTTP answers on disk.
@@ -17,6 +17,10 @@ from mizzen.server import auth, targets
 from mizzen.server.query import Query
 
 ROOT = "/openapi/v3"
+OLDER = "/openapi/v2"
+OLDER_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+ASKED_WITH = "proto-openapi.spec.v2@v1.0+protobuf"
+"""So the same type is called by who asks for it; as the type of an answer this could not be read, for its `@`."""
 FOLDER = Path(__file__).with_name("openapi")
 FOR_EVER = "private, immutable, max-age=31536000"
 ASK_AGAIN = "no-cache"
@@ -28,9 +32,20 @@ def routes() -> list[Route]:
     documents = {name: path.read_bytes() for name, path in files.items()}
     hashes = {name: hashlib.sha256(content).hexdigest()[:32] for name, content in documents.items()}
     return [
+        Route(OLDER, older, methods=["GET"]),
         _index(hashes),
         *(_document(name, content, hashes[name]) for name, content in documents.items()),
     ]
+
+
+async def older(request: Request) -> Response:
+    """A document that says nothing. kubectl looks into one, and only into this, before it sends what is in a `List`,
+    which is how it prints several objects; it lets pass what is not in it, and the server looks at each object."""
+    auth.require(request, "read", targets.PLANE)
+    Query(request, "timeout")
+    if ASKED_WITH in request.headers.get("accept", ""):
+        return Response(b"\x0a\x032.0", media_type=OLDER_PROTOBUF)
+    return JSONResponse({"swagger": "2.0", "info": {"title": "Mizzen", "version": "v1alpha1"}, "paths": {}})
 
 
 def _index(hashes: dict[str, str]) -> Route:

@@ -17,7 +17,7 @@ from mizzen.errors import BadRequest
 from mizzen.kinds import catalog
 from mizzen.kinds.core import CORE_VERSION
 from mizzen.kinds.meta import Ref
-from mizzen.server import auth, resources, targets, watching
+from mizzen.server import addressed, auth, resources, targets, watching
 from mizzen.server.door import shown
 from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
@@ -45,26 +45,23 @@ def routes() -> list[Route]:
 
 
 async def list_or_watch(request: Request) -> Response:
-    namespace = request.path_params.get("namespace", "")
+    namespace = addressed.namespace_of(request)
     visible = auth.require_some(request, "read", targets.all_of(KIND.name, namespace))
     query = Query(request, *resources.LISTING)
     plane, form = plane_of(request), shown.of(request, KIND, query)
-    where = Where(namespace=namespace or None, labels=query.selector(), fields=_fields(query))
-    if not query.flag("watch"):
-        limit, token = query.limit(resources.MOST_AT_ONCE), query.text("continue")
+    fields = {_path(path): value for path, value in query.fields().items()}
+    unlike = frozenset((_path(path), value) for path, value in query.unlike())
+    where = Where(namespace=namespace or None, labels=query.selector(), fields=fields, unlike=unlike)
+    limit, token, begin = query.limit(resources.MOST_AT_ONCE), query.text("continue"), watching.asked(query)
+    if begin is None:
         listing = await plane.pages.listing(plane.store, KIND.name, where, visible, limit=limit, token=token)
         return await form.answered(listing, KIND, lambda item: wire(item.wire()), CORE_VERSION)
-    seconds = query.number("timeoutSeconds", low=1, high=resources.DAY)
-    table = form.watched()
-    lines = watching.lines(
-        plane.store, KIND.name, where, watching.beginning(query), visible,
-        shown=lambda item: table(wire(item)) if table else wire(item),
-    )  # fmt: skip
-    return StreamingResponse(until_stopped(lines, plane.stopping, seconds), media_type="application/json")
+    lines = watching.lines(plane.store, KIND.name, where, begin, visible, forms=form.watched(wire))
+    return StreamingResponse(until_stopped(lines, plane.stopping, begin.seconds), media_type="application/json")
 
 
 async def read(request: Request) -> Response:
-    namespace, name = request.path_params["namespace"], request.path_params["name"]
+    namespace, name = addressed.namespace_of(request), request.path_params["name"]
     visible = auth.require_some(request, "read", targets.all_of(KIND.name, namespace))
     form = shown.of(request, KIND, Query(request, "includeObject", "resourceVersion", "pretty", "timeout"))
     ref = Ref(KIND.name, name, namespace)
@@ -80,11 +77,7 @@ def wire(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {**head, **stored["spec"], "eventTime": None}
 
 
-def _fields(query: Query) -> dict[str, str]:
-    wanted = query.fields()
-    for path in wanted:
-        if path not in FIELDS:
-            raise BadRequest(
-                f"fieldSelector: events cannot be selected by '{path}'", hint=f"valid are {', '.join(FIELDS)}"
-            )
-    return {FIELDS[path]: value for path, value in wanted.items()}
+def _path(said: str) -> str:
+    if said not in FIELDS:
+        raise BadRequest(f"fieldSelector: events cannot be selected by '{said}'", hint=f"valid are {', '.join(FIELDS)}")
+    return FIELDS[said]

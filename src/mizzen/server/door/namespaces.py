@@ -64,19 +64,13 @@ async def list_or_watch(request: Request) -> Response:
     visible = auth.require_some(request, "read", targets.namespace())
     query = Query(request, *resources.LISTING)
     plane, form = plane_of(request), shown.of(request, KIND, query)
-    where = Where(labels=query.selector(), fields=query.fields())
-    if not query.flag("watch"):
-        limit, token = query.limit(resources.MOST_AT_ONCE), query.text("continue")
+    where = Where(labels=query.selector(), fields=query.fields(), unlike=query.unlike())
+    limit, token, begin = query.limit(resources.MOST_AT_ONCE), query.text("continue"), watching.asked(query)
+    if begin is None:
         listing = await plane.pages.listing(plane.store, KIND.name, where, visible, limit=limit, token=token)
         return await form.answered(listing, KIND, lambda item: rooms.wire(item.wire()), CORE_VERSION)
-    seconds = query.number("timeoutSeconds", low=1, high=resources.DAY)
-    table = form.watched()
-
-    def line(wire: dict[str, Any]) -> dict[str, Any]:
-        return table(rooms.wire(wire)) if table else rooms.wire(wire)
-
-    lines = watching.lines(plane.store, KIND.name, where, watching.beginning(query), visible, shown=line)
-    return StreamingResponse(until_stopped(lines, plane.stopping, seconds), media_type="application/json")
+    lines = watching.lines(plane.store, KIND.name, where, begin, visible, forms=form.watched(rooms.wire))
+    return StreamingResponse(until_stopped(lines, plane.stopping, begin.seconds), media_type="application/json")
 
 
 async def read(request: Request) -> Response:
@@ -152,9 +146,10 @@ async def _apply(request: Request, body: Any, query: Query) -> Response:
 async def _made(request: Request, body: Any, owners: tuple[Manager, ...] | None, query: Query) -> Response:
     plane, form = plane_of(request), shown.of(request, KIND, query)
     by = ownership.name_of(request, query.text("fieldManager"))
-    name = rooms.metadata_of(body).get("name")
-    actor = auth.require(request, "admin", targets.namespace(name if isinstance(name, str) else ""))
-    draft = rooms.decode(body, validation.of(query))
+    said = rooms.metadata_of(body).get("name")
+    name = request.state.called = said if isinstance(said, str) else ""
+    actor = auth.require(request, "admin", targets.namespace(name))
+    draft = rooms.decode(body, validation.of(query), request.path_params.get("name"))
     annotations = {**draft.meta.annotations, ACTOR_ANNOTATION: actor.name}
     new = replace(draft.resource, meta=replace(draft.meta, annotations=annotations))
     new = ownership.after_update(None, new, by, plane.now()) if owners is None else ownership.with_managers(new, owners)

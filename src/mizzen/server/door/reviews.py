@@ -17,7 +17,7 @@ from mizzen.errors import Fault, Invalid
 from mizzen.kinds import catalog
 from mizzen.kinds.findings import unknown
 from mizzen.kinds.meta import API_GROUP, Ref
-from mizzen.server import auth, targets
+from mizzen.server import auth, targets, validation
 from mizzen.server.door import protobuf
 from mizzen.server.door.discovery import AUTHENTICATION, AUTHORIZATION
 from mizzen.server.door.questions import ANY, DISCOVERY, Asker, Question
@@ -92,7 +92,9 @@ async def identity(request: Request) -> Response:
 def _asker(request: Request) -> Asker:
     actor = auth.actor_of(request)
     auth.require(request, "read", targets.PLANE if actor == ANONYMOUS else targets.user(actor.name))
-    Query(request, *QUERY)
+    query = Query(request, *QUERY)
+    query.dry_run()  # nothing is ever written here; but what is said must make sense
+    validation.of(query)
     return Asker(plane_of(request), actor, request.state.bindings)
 
 

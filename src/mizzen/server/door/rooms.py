@@ -27,7 +27,6 @@ class Draft:
     """What somebody wants a namespace to be, without what the server adds."""
 
     meta: Meta
-    finalizers_said: bool
     managers_said: bool
     warnings: tuple[Warn, ...] = ()
 
@@ -78,8 +77,7 @@ def decode(body: Any, strictness: Strictness, name: str | None = None) -> Draft:
         managed=tuple(metadata.get("managedFields") or ()),
     )
     told = tuple(Warn(fault.path, fault.message) for fault in strange) if strictness == "Warn" else ()
-    said = (metadata.get("finalizers") is not None, metadata.get("managedFields") is not None)
-    return Draft(meta, *said, told)
+    return Draft(meta, metadata.get("managedFields") is not None, told)
 
 
 def document(body: Any, name: str) -> dict[str, Any]:
@@ -111,9 +109,7 @@ def updated(before: Resource, draft: Draft, actor: str) -> Resource:
     signed = {**draft.meta.annotations, ACTOR_ANNOTATION: author}
     if (labels, signed) != (before.meta.labels, before.meta.annotations):
         signed[ACTOR_ANNOTATION] = actor
-    meta = replace(before.meta, labels=labels, annotations=signed)
-    if draft.finalizers_said:
-        meta = replace(meta, finalizers=draft.meta.finalizers)
+    meta = replace(before.meta, labels=labels, annotations=signed, finalizers=draft.meta.finalizers)
     if draft.managers_said:
         meta = replace(meta, managed=draft.meta.managed)
     return replace(before, meta=meta)
@@ -128,7 +124,7 @@ def _type_faults(body: Mapping[str, Any]) -> list[Fault]:
     return [
         Fault(field, f"must be '{value}' here")
         for field, value in (("apiVersion", CORE_VERSION), ("kind", namespaces.KIND))
-        if body.get(field) != value
+        if body.get(field, value) != value  # clients with types of their own leave out what the path says
     ]
 
 

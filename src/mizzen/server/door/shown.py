@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -19,7 +19,14 @@ from mizzen.server.door import accept, tables
 from mizzen.server.door.tables import Layout
 from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
+from mizzen.server.watching import Form, Forms
 from mizzen.stores.store import Listing
+
+Wire: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+def as_it_is(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    return item
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +54,20 @@ class Shown:
     def single(self, body: dict[str, Any]) -> dict[str, Any]:
         return body if self.layout is None else self.layout.single(body, self.now())
 
-    def watched(self) -> Callable[[Mapping[str, Any]], dict[str, Any]] | None:
-        """Makes of each object what a line of a watch holds; None when that is the object itself, which all readers
-        may then share. For one watch only: its first table names the columns, the others do not."""
-        layout, now = self.layout, self.now
+    def watched(self, wire: Wire = as_it_is) -> Forms:
+        """`wire`: what comes of an object before anything else; of one kind always the same. For one watch only: its
+        first table names the columns, the others do not."""
+        layout = self.layout
         if layout is None:
-            return None
+            plain = Form(wire, wire)
+            return lambda: plain
         head = True
 
-        def table(item: Mapping[str, Any]) -> dict[str, Any]:
+        def table() -> Form:
             nonlocal head
-            found = layout.single(item, now(), head=head)
-            head = False
-            return found
+            # Of a whole second: ages are told in no less, and all who watch in it are told the same.
+            named, now, head = head, self.now().replace(microsecond=0), False
+            return Form((wire, layout.include, named, now), lambda item: layout.single(wire(item), now, head=named))
 
         return table
 

@@ -87,7 +87,7 @@ def _status(request: Request, document: Any, old: Resource) -> Mapping[str, Any]
     if not isinstance(status, Mapping | None):
         raise Invalid.of(str(old.ref), (Fault("status", "must be an object"),))
     try:
-        addressed.kind_of(request).status.model_validate(status or {})
+        addressed.kind_of(request).status.model_validate(status or {}, strict=True)
     except ValidationError as error:
         raise Invalid.of(str(old.ref), tuple(faults_of(error, "status"))) from error
     return status or {}

@@ -15,7 +15,11 @@ from mizzen.server.door import discovery
 from tests.unit.server.harness import ROOT, serving
 
 ALL = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-PATHS = ("/api", "/api/v1", "/apis", "/version", *(f"/apis/{version}" for version in discovery.GROUPS))
+PATHS = tuple(
+    f"{path}{end}"
+    for path in ("/api", "/api/v1", "/apis", "/version", *(f"/apis/{version}" for version in discovery.GROUPS))
+    for end in ("", "/")  # clients differ in it
+)
 SEMVER = re.compile(r"v(\d+)\.(\d+)\.(\d+)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
 
 
@@ -31,9 +35,11 @@ def test_every_kind_is_there_by_all_its_names(shared_admin: httpx2.Client, kind:
     assert (found["kind"], found["singularName"]) == (kind.name, kind.singular)
     assert found["shortNames"] == [kind.short]
     assert found["namespaced"] is True
-    assert found["categories"] == ([] if kind.internal else ["mizzen"])
+    everyday = ["mizzen", "all"] if kind.everyday else ["mizzen"]
+    assert found["categories"] == ([] if kind.internal else everyday)
     assert {"get", "list", "watch"} <= set(found["verbs"])
-    assert ("create" in found["verbs"]) is not kind.internal
+    for verb in ("create", "deletecollection"):
+        assert (verb in found["verbs"]) is not kind.internal
     assert (f"{kind.plural}/status" in resources(shared_admin, ROOT)) is not kind.internal
 
 
@@ -54,7 +60,9 @@ def test_no_word_means_two_things(shared_admin: httpx2.Client) -> None:
 
 def test_the_index_of_groups_leads_to_each_of_them(shared_admin: httpx2.Client) -> None:
     groups = shared_admin.get("/apis").json()["groups"]
-    assert [group["name"] for group in groups] == ["mizzen.dev", "authorization.k8s.io", "authentication.k8s.io"]
+    assert [group["name"] for group in groups] == [
+        "mizzen.dev", "authorization.k8s.io", "authentication.k8s.io", "apiextensions.k8s.io",
+    ]  # fmt: skip
     for group in groups:
         alone = shared_admin.get(f"/apis/{group['name']}").json()
         assert alone == {"kind": "APIGroup", "apiVersion": "v1", **group}

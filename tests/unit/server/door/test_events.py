@@ -24,6 +24,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 MODEL = Resource("Model", Meta("iris"))
 SERVER = Resource("InferenceModel", Meta("face"), {"modelName": "iris", "targetVersion": "1"})
 WORKLOAD = Resource("Workload", Meta("face.1", labels={MODEL_LABEL: "iris"}), {"command": ["x"]})
+LAB = Resource("Namespace", Meta("lab", ""))
 OTHER = Resource("Model", Meta("rose", "lab"))
 BINDING = Resource(
     "RoleBinding", Meta("team"), {"subjects": ["zoe"], "verbs": ["read"], "target": {"model": "iris"}}
@@ -46,12 +47,19 @@ def record(plane: Harness, *what: tuple[Resource, str]) -> None:
 
 
 def fill(plane: Harness) -> None:
-    for resource in (MODEL, SERVER, WORKLOAD, OTHER, BINDING):
+    for resource in (MODEL, SERVER, WORKLOAD, LAB, OTHER, BINDING):
         plane.run(plane.store.create(resource, "admin"))
     record(
         plane, (MODEL, "Promoted"), (SERVER, "Switched"), (SERVER, "Failed"), (WORKLOAD, "Created"),
         (OTHER, "Promoted"), (BINDING, "Deleted"),
     )  # fmt: skip
+
+
+def test_what_is_no_namespace_has_none(shared_admin: httpx2.Client) -> None:
+    """An empty list would be the answer for one that nobody uses."""
+    for path in ("/api/v1/namespaces/No_Name/events", "/api/v1/namespaces/No_Name/events/iris.1"):
+        answer = shared_admin.get(path)
+        assert (answer.status_code, answer.json()["reason"]) == (422, "Invalid")
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +120,8 @@ def test_they_are_found_as_kubectl_looks_for_them(filled: Harness) -> None:
     ):
         selector = ",".join(f"{path_}={value}" for path_, value in fields.items())
         assert seen(admin, path, fieldSelector=selector) == found
+    quiet = seen(admin, HERE, fieldSelector="type!=Warning,involvedObject.kind=InferenceModel")
+    assert quiet == {"InferenceModel Switched"}
     of_model = seen(admin, labelSelector="mizzen.dev/model=iris")
     assert of_model == {
         "Model Promoted", "InferenceModel Switched", "InferenceModel Failed", "Workload Created", "RoleBinding Deleted",

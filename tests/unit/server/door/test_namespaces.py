@@ -67,9 +67,16 @@ def test_one_is_made_as_kubectl_sends_it(admin: httpx2.Client) -> None:
     assert (made.status_code, made.json()["metadata"]["name"]) == (201, "cap")
 
 
+def test_what_the_path_says_may_be_left_out(admin: httpx2.Client) -> None:
+    """Clients with types of their own do."""
+    made = admin.post(SPACES, json={"metadata": {"name": "lab"}})
+    assert (made.status_code, made.json()["kind"]) == (201, "Namespace")
+    assert admin.put(f"{SPACES}/lab", json={"metadata": {"name": "lab", "labels": {"a": "1"}}}).status_code == 200
+
+
 def test_all_that_is_wrong_is_told(admin: httpx2.Client) -> None:
     wrong = {"metadata": {"name": "No", "namespace": "x", "labels": {"a": 1}}, "spec": {"finalizers": ["x"]}}
-    assert causes(admin.post(SPACES, json=wrong)) == {
+    assert causes(admin.post(SPACES, json={"apiVersion": "v2", "kind": "Pod", **wrong})) == {
         "apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.labels.a", "spec.finalizers",
     }  # fmt: skip
     assert causes(admin.post(SPACES, json=space() | {"extra": 1})) == {""}
@@ -123,6 +130,36 @@ def test_labels_change(admin: httpx2.Client) -> None:
     assert admin.patch(f"{SPACES}/lab?force=true", json={}, headers=MERGE).status_code == 400
 
 
+def test_finalizers_that_are_left_out_are_taken_away(admin: httpx2.Client) -> None:
+    admin.post(SPACES, json=space(finalizers=["a.b/c"]))
+    labelled = admin.patch(f"{SPACES}/lab", json={"metadata": {"labels": {"team": "a"}}}, headers=MERGE).json()
+    assert labelled["metadata"]["finalizers"] == ["a.b/c"]
+    assert admin.put(f"{SPACES}/lab", json=labelled).json()["metadata"]["finalizers"] == ["a.b/c"]
+    bare = admin.put(f"{SPACES}/lab", json=space()).json()
+    assert ("finalizers" in bare["metadata"], bare["spec"]) == (False, {"finalizers": ["kubernetes"]})
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "name"),
+    [
+        ("namespaces/none", "namespaces", "none"),
+        ("namespaces/events", "namespaces", "events"),
+        ("namespaces/default/events/none", "events", "none"),
+    ],
+)
+def test_an_error_says_what_it_is_about(admin: httpx2.Client, path: str, kind: str, name: str) -> None:
+    details = admin.get(f"/api/v1/{path}").json()["details"]
+    assert (details["kind"], details["name"], "group" in details) == (kind, name, False)
+
+
+def test_an_error_says_which_one_could_not_be_made(admin: httpx2.Client) -> None:
+    admin.post(SPACES, json=space())
+    taken = admin.post(SPACES, json=space()).json()
+    assert (taken["details"]["kind"], taken["details"]["name"]) == ("namespaces", "lab")
+    wrong = admin.post(SPACES, json=space("No_Name")).json()
+    assert (wrong["details"]["kind"], wrong["details"]["name"]) == ("Namespace", "No_Name")
+
+
 def test_a_strategic_patch_adds_to_lists(admin: httpx2.Client) -> None:
     admin.post(SPACES, json=space(finalizers=["a.b/c"]))
 
@@ -153,6 +190,15 @@ def test_one_is_applied(admin: httpx2.Client) -> None:
     assert left["metadata"]["labels"] == {"kubernetes.io/metadata.name": "lab"}
     assert left["spec"] == {"finalizers": ["kubernetes"]}
     assert admin.patch(f"{SPACES}/lab", json=space(), headers=APPLY).status_code == 400
+
+
+@pytest.mark.parametrize("name", ["default", "another"])
+def test_what_is_applied_has_the_name_of_its_path(admin: httpx2.Client, name: str) -> None:
+    """Else it would be looked for under the one and made under the other, again and again if that is there."""
+    sent = {**space(), "metadata": {"name": name}}
+    answer = admin.patch(f"{SPACES}/lab", json=sent, headers=APPLY, params={"fieldManager": "one"})
+    assert (answer.status_code, answer.json()["details"]["causes"][0]["field"]) == (422, "metadata.name")
+    assert {admin.get(f"{SPACES}/{missing}").status_code for missing in ("lab", "another")} == {404}
 
 
 def test_the_first_object_makes_it(plane: Harness, admin: httpx2.Client) -> None:

@@ -212,3 +212,8 @@ def test_no_is_no_refusal(closed: Harness, people: dict[str, httpx2.Client]) -> 
     before = closed.audited()
     assert not asked(people["dan"], "create")
     assert closed.audited() == before
+
+
+@pytest.mark.parametrize("said", [{"dryRun": "Some"}, {"fieldValidation": "Hardly"}])
+def test_what_is_said_beside_it_must_make_sense(people: dict[str, httpx2.Client], said: dict[str, str]) -> None:
+    assert people["ann"].post(SELF, params=said, json={}).status_code == 400

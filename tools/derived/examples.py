@@ -1,0 +1,17 @@
+"""What people may send, for example: those who read the document try it first, and so does schemathesis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PATHS = {"model": "iris", "version": "1", "alias": "prod", "server": "iris-1", "user": "ann", "secret": "keys"}
+BODIES: dict[str, Any] = {
+    "NewModel": {"name": "iris", "framework": "sklearn", "labels": {"team": "a"}},
+    "NewVersion": {"image": "registry.example.com/iris:1", "framework": "sklearn", "labels": {"stage": "test"}},
+    "WhichVersion": {"version": 1},
+    "WhichVersionOrPrevious": {"version": "1"},
+    "NewServer": {"replicas": 2},
+    "NewUser": {"name": "ann"},
+    "NewToken": {"expiresIn": "30d", "note": "for the laptop"},
+    "SecretValues": {"data": {"API_KEY": "secret"}},
+}
