@@ -4,6 +4,11 @@ import itertools
 import os
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says how busy the machine is, and nothing of what is tested.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 SLOW = {
     "tests/docs/test_readme.py": 60,

@@ -255,9 +255,9 @@ def _answering(
     certificates = Certificates(settings.root / "tls", names, _now)
     context = certificates.context()
 
+    door = Door(Patience(untaken=settings.untaken_seconds), most_connections())
+
     def server(with_tls: ssl.SSLContext | None = None) -> WebServer:
-        patience = Patience(untaken=settings.untaken_seconds)
-        door = Door(patience, most_connections() // 2)  # the other half is for the other one
         protocol = partial(LimitedProtocol, door=door)
         grace = max(1.0, settings.stop_timeout)
         return WebServer(app, protocol, door, stop_timeout=grace, log_level=settings.log_level, tls=with_tls)

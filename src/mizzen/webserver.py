@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import uvicorn
@@ -39,11 +40,6 @@ _TOO_LATE = (
 _LOOK = 0.05
 """Seconds between two looks at who has nothing more to be sent."""
 
-_TOO_LONG = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n"
-    b"content-type: text/plain\r\ncontent-length: 35\r\n\r\nthe head of the request is too long"
-)
-
 log = logging.getLogger(__name__)
 
 
@@ -51,6 +47,8 @@ log = logging.getLogger(__name__)
 class Patience:
     """How long clients are waited for, in seconds. Answers may take, and last, as long as somebody takes them."""
 
+    handshake: float = 10.0
+    """For all of it, over TLS."""
     idle: float = 75.0
     """Until a connection is used, at first or again."""
     stalled: float = 60.0
@@ -69,33 +67,53 @@ def most_connections() -> int:
 
 
 class Door:
-    """What the connections of one server share: what time it is, how long they may take, how many there may be."""
+    """What the connections of one process share: what time it is, how long they may take, how many there may be."""
 
-    __slots__ = ("_clock", "_told", "most", "now", "patience")
+    __slots__ = ("_clock", "_told", "handshakes", "most", "now", "open", "patience")
 
     def __init__(self, patience: Patience, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.patience = patience
         self.most = most
         self.now = clock()
         """Renewed ten times a second by the server."""
+        self.open = 0
+        """From accept on, those in their handshake among them."""
+        self.handshakes: dict[Handshake, None] = {}
+        """In the order in which they came."""
         self._clock = clock
         self._told = False
 
     def tick(self) -> None:
         self.now = self._clock()
 
-    def tell_full(self) -> None:
+    def enter(self) -> bool:
+        """Whether there is a place for one more, which is theirs until they `leave`.
+
+        Whoever is longest in the handshake gives way, so those who only connect keep nobody out.
+        """
+        if self.open >= self.most:
+            self._tell_full()
+            if not self.handshakes:
+                return False
+            next(iter(self.handshakes)).give_up()
+        self.open += 1
+        return True
+
+    def leave(self) -> None:
+        self.open -= 1
+
+    def _tell_full(self) -> None:
         """One line, however many are turned away."""
         if not self._told:
             self._told = True
-            log.warning("%d connections are open, as many as may be; further ones are closed at once", self.most)
+            log.warning("%d connections are open, as many as may be; what is more is closed at once", self.most)
 
     def look(self, state: ServerState) -> None:
         """Close the connections that are over their time. Called once a second."""
         for connection in list(state.connections):
             assert isinstance(connection, DoorProtocol)
             connection.close_if_over_time()
-        if len(state.connections) < self.most:
+        if self.open < self.most:
             self._told = False
 
 
@@ -116,6 +134,8 @@ class DoorProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._door = door
+        self._entered = False
+        self.handshake: Handshake | None = None
         self._idle_since = door.now
         # The request that is being read
         self._reading = False
@@ -127,9 +147,16 @@ class DoorProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self._door.most:
-            self._door.tell_full()
+        if self.handshake is not None:
+            self.handshake.leave()  # and its place is ours
+        self._entered = self._door.enter()
+        if not self._entered:
             transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._entered:
+            self._door.leave()
+        super().connection_lost(exc)
 
     def close_if_over_time(self) -> None:
         """Nothing is asked for too long, what is being asked does not come to its end, or nobody takes the answer."""
@@ -222,6 +249,53 @@ class LimitedProtocol(DoorProtocol):
         self.transport.close()
 
 
+class Handshake:
+    """An accepted connection until it is secured.
+
+    A server of asyncio or uvloop that is told of TLS tells nobody of a connection before, so it would not be counted.
+    """
+
+    def __init__(self, connection: socket.socket, door: Door) -> None:
+        self._connection = connection
+        self._door = door
+        self._begun = False
+
+    def begin(self, protocol: Callable[[], DoorProtocol], tls: ssl.SSLContext) -> None:
+        if not self._door.enter():
+            self._connection.close()
+            return
+        self._door.handshakes[self] = None
+        self._task = asyncio.create_task(self._secure(protocol, tls))
+
+    def leave(self) -> None:
+        """Nothing for who has left before."""
+        if self in self._door.handshakes:
+            del self._door.handshakes[self]
+            self._door.leave()
+
+    def give_up(self) -> None:
+        self.leave()
+        self._task.cancel()
+        if not self._begun:
+            self._connection.close()
+
+    async def _secure(self, protocol: Callable[[], DoorProtocol], tls: ssl.SSLContext) -> None:
+        self._begun = True
+        loop, limit = asyncio.get_running_loop(), self._door.patience.handshake
+
+        def secured() -> DoorProtocol:
+            made = protocol()
+            made.handshake = self
+            return made
+
+        try:
+            await loop.connect_accepted_socket(secured, self._connection, ssl=tls, ssl_handshake_timeout=limit)
+        except OSError as error:  # it was no TLS, none that we take, or did not come to its end
+            log.debug("no handshake: %s", error)
+        finally:
+            self.leave()
+
+
 class WebServer(uvicorn.Server):
     """SIGTERM and SIGINT end `serve` gracefully, and code after it runs; several with one stop are `serve_all`'s."""
 
@@ -248,10 +322,11 @@ class WebServer(uvicorn.Server):
             server_header=False,
             # uvicorn declares whole seconds, and only ever waits
             timeout_graceful_shutdown=cast(int, stop_timeout),
-            ssl_context_factory=None if tls is None else lambda *_: tls,
         )
         super().__init__(config)
         self._door = door
+        self._tls = tls
+        self._protocol = protocol
         self.hears_signals = True
 
     async def on_tick(self, counter: int) -> bool:
@@ -269,7 +344,39 @@ class WebServer(uvicorn.Server):
         with _handling(lambda number: self.handle_exit(number, None)):
             yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._tls is None:
+            await super().startup(sockets)
+            return
+        self.servers = []
+        for listening in sockets or ():
+            listening.setblocking(False)
+            self._hear(listening, self._tls)
+        self.started = True
+
+    def _hear(self, listening: socket.socket, tls: ssl.SSLContext) -> None:
+        if not self.should_exit and listening.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening, tls)
+
+    def _accept(self, listening: socket.socket, tls: ssl.SSLContext) -> None:
+        try:
+            connection, _ = listening.accept()
+        except BlockingIOError:  # they have gone again
+            return
+        except OSError as error:  # such as no file to be had: it may be soon, but not at once
+            log.warning("no connection can be taken for a second: %s", error)
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(listening)
+            loop.call_later(1.0, self._hear, listening, tls)
+            return
+        connection.setblocking(False)
+        made = partial(self._protocol, config=self.config, server_state=self.server_state, app_state={})
+        Handshake(connection, self._door).begin(made, tls)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._tls is not None:
+            for listening in sockets or ():
+                asyncio.get_running_loop().remove_reader(listening)
         leaving = asyncio.create_task(self._leave())
         try:
             await super().shutdown(sockets)
@@ -280,7 +387,9 @@ class WebServer(uvicorn.Server):
         """Over TLS a connection that we close stays until the other side says goodbye, which one that is idle never
         does: a stop does not wait for it. What is left to send is sent; seen twice, for there are buffers below."""
         said: set[object] = set()
-        while self.config.is_ssl:
+        while self._tls is not None:
+            for handshake in list(self._door.handshakes):
+                handshake.give_up()
             await asyncio.sleep(_LOOK)
             ended = {
                 connection

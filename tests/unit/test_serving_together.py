@@ -60,6 +60,7 @@ async def _asked_while_stopping(folder: Path, number: signal.Signals) -> None:
     # One that was answered and stays: it never says goodbye, because nobody reads there.
     idle = socket.create_connection(("127.0.0.1", ports[1]))
     await asyncio.to_thread(_answered, client, idle)
+    silent = socket.create_connection(("127.0.0.1", ports[1]))
     for _, writer in (plain, secure):
         writer.write(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n")
         await asked.acquire()
@@ -74,10 +75,11 @@ async def _asked_while_stopping(folder: Path, number: signal.Signals) -> None:
     await asyncio.wait_for(serving, GRACE / 2)
     assert stops == ["told"]
     idle.close()
+    silent.close()
 
 
 def _server(app: Any, tls: ssl.SSLContext | None = None) -> WebServer:
-    door = Door(Patience(), 100)
+    door = Door(Patience(handshake=GRACE), 100)
     return WebServer(app, partial(LimitedProtocol, door=door), door, stop_timeout=GRACE, tls=tls)
 
 

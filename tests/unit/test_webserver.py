@@ -231,7 +231,7 @@ def test_connections_beyond_the_most_are_closed_at_once(caplog: pytest.LogCaptur
     with caplog.at_level(logging.WARNING, "mizzen.webserver"):
         asyncio.run(flood())
     assert [record.message for record in caplog.records if record.name == "mizzen.webserver"] == [
-        "10 connections are open, as many as may be; further ones are closed at once"
+        "10 connections are open, as many as may be; what is more is closed at once"
     ]
 
 

@@ -179,6 +179,7 @@ FILES = one("NewVersion", **dict.fromkeys(sorted(ARCHIVE_TYPES), _BYTES), **{"mu
 PLANE: tuple[Operation, ...] = (
     Operation("GET", "/", "index", "Where things are.", {200: "Index"}, tag="plane"),
     Operation("GET", "/healthz", "health", "Whether the plane lives.", {200: "Live"}, tag="plane"),
+    Operation("GET", "/livez", "live", "The same, by the name that Kubernetes has for it.", {200: "Live"}, tag="plane"),
     Operation("GET", "/readyz", "readiness", "Whether the plane has started; 503 until then.", {200: "Readiness"},
               tag="plane"),
     Operation("GET", "/version", "version", "Which Mizzen this is.", {200: "Version"}, tag="plane"),

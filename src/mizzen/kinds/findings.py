@@ -9,7 +9,7 @@ import difflib
 import json
 import re
 import types
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union, get_args, get_origin
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from mizzen.kinds.meta import Part
 
 MOST = 100
-"""Unknown fields of one object, and faults of one check, that are told: looking for what was meant takes its time,
-and nobody reads thousands."""
+"""Unknown fields and wrong types of one object, and faults of one check, that are told: looking for what was meant
+takes its time, and nobody reads thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ def suggestion(word: str, valid: Collection[str], noun: str = "valid") -> str:
 
 
 def unknown(data: Mapping[str, Any], valid: Collection[str], path: str = "") -> tuple[Fault, ...]:
-    """After `MOST`, the rest is not worth its price."""
-    return tuple(fault for fault, _ in _unknown(data, valid, path))
+    """The first `MOST`, and whether there are more."""
+    return tuple(fault for fault, _ in _few(_unknown(data, valid, path), path))
 
 
 def examine(model: type[Part], data: Any, path: str, context: Context, *, strict: bool = True) -> Findings:
@@ -117,14 +117,14 @@ def examine(model: type[Part], data: Any, path: str, context: Context, *, strict
     unknown field is not reported as missing.
     """
     data, long = caps.without_excess(model, data, path) if strict else (data, ())
-    if broken := tuple(_not_unicode(data, path)):
+    if broken := tuple(islice(_not_unicode(data, path), MOST)):
         return Findings((*long, *broken))  # nothing else could even be written down
-    strange = tuple(unknown_in(model, data, path)) if strict else ()
+    strange = tuple(_few(unknown_in(model, data, path), path)) if strict else ()
     owed = tuple(_owed(model, data, path)) if strict and isinstance(data, Mapping) else ()
-    typed, wrong = _typed(model, data, path)
+    typed, wrong, faulty = _typed(model, data, path)
     said = frozenset(f"{fault.path}.{meant}" for fault, meant in strange if meant)
     said = said.union(fault.path for fault in long)
-    unread = said.union(fault.path for fault in wrong)
+    unread = said.union(faulty)
     torn = frozenset(top for place in unread for top in _around(place))
     known = replace(context, strict=strict, unread=unread, torn=torn)
     checked = checks(typed, path, known) if typed is not None else ()
@@ -155,6 +155,12 @@ def _first(findings: Iterable[Finding]) -> Iterator[Finding]:
             return
 
 
+def _few(strange: Iterator[tuple[Fault, str | None]], path: str) -> Iterator[tuple[Fault, str | None]]:
+    yield from islice(strange, MOST)
+    if next(strange, None) is not None:
+        yield Fault(path, f"more than {MOST} fields are unknown; these are the first"), None
+
+
 def unknown_in(model: type[Part], data: Any, path: str) -> Iterator[tuple[Fault, str | None]]:
     """Fields of `data`, read as `model`, that are unknown or given by two names, at every depth.
 
@@ -181,8 +187,16 @@ def unknown_in(model: type[Part], data: Any, path: str) -> Iterator[tuple[Fault,
 
 
 def faults_of(error: ValidationError, root: str) -> tuple[Fault, ...]:
-    """Pydantic's errors as our faults, with paths as people write them: spec.artifacts[0].digest."""
-    return tuple(dict.fromkeys(Fault(_path(root, item["loc"]), _message(item)) for item in _errors(error)))
+    """Pydantic's errors as our faults, with paths as people write them: spec.artifacts[0].digest. The first `MOST`, and
+    how many there are."""
+    return _faults(_errors(error), root)
+
+
+def _faults(items: Sequence[ErrorDetails], root: str) -> tuple[Fault, ...]:
+    found = dict.fromkeys(Fault(_path(root, item["loc"]), _message(item)) for item in items[:MOST])
+    if len(items) > MOST:
+        found[Fault(root, f"{len(items):,} faults; these are the first")] = None
+    return tuple(found)
 
 
 def _errors(error: ValidationError) -> list[ErrorDetails]:
@@ -202,7 +216,7 @@ def _owed(model: type[Part], data: Mapping[str, Any], path: str) -> Iterator[Fau
 
 def _unknown(data: Iterable[str], valid: Collection[str], path: str) -> Iterator[tuple[Fault, str | None]]:
     """With each the valid name that was probably meant."""
-    for name in islice((str(name) for name in data if name not in valid), MOST):
+    for name in (str(name) for name in data if name not in valid):
         meant = close_to(name, valid)
         yield Fault(path, f"unknown field '{name}'; {_hint(meant, valid)}"), meant
 
@@ -226,14 +240,17 @@ def _around(path: str) -> Iterator[str]:
     return (path[: step.start()] for step in _STEP.finditer(path))
 
 
-def _typed(model: type[Part], data: Any, path: str) -> tuple[Part | None, tuple[Fault, ...]]:
-    """The data as `model`. With faults, what is left without what is faulty, so that the rest is examined, too."""
+def _typed(model: type[Part], data: Any, path: str) -> tuple[Part | None, tuple[Fault, ...], frozenset[str]]:
+    """The data as `model`. With faults, what is left without what is faulty, so that the rest is examined, too; the
+    faults, and the paths of all that is faulty."""
     # As JSON, because only there strict means what it says on the wire: a list is good for a tuple, "3" for no number.
     text = json.dumps(data)
     try:
-        return model.model_validate_json(text, strict=True, extra="ignore"), ()
+        return model.model_validate_json(text, strict=True, extra="ignore"), (), frozenset()
     except ValidationError as error:
-        return partial.read(model, text), faults_of(error, path)
+        items = _errors(error)
+        places = frozenset(_path(path, item["loc"]) for item in items)
+        return partial.read(model, text), _faults(items, path), places
 
 
 def _not_unicode(data: Any, path: str) -> Iterator[Fault]:

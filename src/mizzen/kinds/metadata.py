@@ -10,7 +10,7 @@ from pydantic import Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import suggestion
+from mizzen.kinds.findings import unknown
 from mizzen.kinds.meta import Part, name_fault
 
 SERVER_SIDE = (
@@ -45,11 +45,7 @@ def faults(metadata: Any) -> tuple[Fault, ...]:
     """Of everything but the name, which each kind judges for itself."""
     if not isinstance(metadata, Mapping):
         return (Fault("metadata", "required" if metadata is None else "must be an object"),)
-    strange = [
-        Fault("metadata", f"unknown field '{field}'; {suggestion(str(field), WRITABLE)}")
-        for field in metadata
-        if field not in WRITABLE + SERVER_SIDE
-    ]
+    strange = [*unknown({field: 0 for field in metadata if field not in SERVER_SIDE}, WRITABLE, "metadata")]
     if metadata.get("namespace") is not None:
         fault = name_fault(metadata["namespace"], "metadata.namespace")
         strange += [fault] if fault else []
@@ -92,11 +88,9 @@ def _manager_faults(value: Any) -> tuple[Fault, ...]:
 
 def label_faults(value: Any, path: str) -> tuple[Fault, ...]:
     """Labels are selected by, so their alphabet is small; it is the one of Kubernetes."""
-    found = _text_faults(value, path)
+    found = _text_faults(value, path, MOST_LABELS)
     if found or not value:
         return found
-    if len(value) > MOST_LABELS.entries:
-        return (MOST_LABELS.fault(path, len(value)),)
     rule = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
     return tuple(
         Fault(f"{path}.{key}", f"the {part} must be {rule}")
@@ -107,22 +101,22 @@ def label_faults(value: Any, path: str) -> tuple[Fault, ...]:
 
 
 def annotation_faults(value: Any, path: str) -> tuple[Fault, ...]:
-    found = _text_faults(value, path)
+    found = _text_faults(value, path, MOST_ANNOTATIONS)
     if found or not value:
         return found
-    if len(value) > MOST_ANNOTATIONS.entries:
-        return (MOST_ANNOTATIONS.fault(path, len(value)),)
     size = sum(len(text.encode(errors="surrogatepass")) for pair in value.items() for text in pair)
     return (Fault(path, f"at most 256 KiB together, not {size:,} bytes"),) if size > ANNOTATION_BYTES else ()
 
 
-def _text_faults(value: Any, path: str) -> tuple[Fault, ...]:
+def _text_faults(value: Any, path: str, most: Most) -> tuple[Fault, ...]:
     if value is None:
         return ()
     if not isinstance(value, Mapping):
         return (Fault(path, "must be an object of texts"),)
+    if len(value) > most.entries:
+        return (most.fault(path, len(value)),)
     return tuple(
-        Fault(f"{path}.{key}", f"must be a text; quote it: '{item}'")
+        Fault(f"{path}.{key}", f"must be a text; quote it: '{str(item)[:100]}'")
         for key, item in value.items()
         if not isinstance(item, str)
     )

@@ -107,6 +107,7 @@ def create_app(
         routes=[
             Route("/", index, methods=["GET"]),
             Route("/healthz", healthz, methods=["GET"]),
+            Route("/livez", healthz, methods=["GET"]),
             Route("/readyz", readyz, methods=["GET"]),
             *discovery.routes(),
             *documents.routes(),
@@ -161,7 +162,7 @@ class RefuseWhileStopping:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if self.plane.stopping.is_set() and scope["path"] != "/healthz":
+        if self.plane.stopping.is_set() and scope["path"] not in ("/healthz", "/livez"):
             raise Unavailable("the plane is stopping")
         await self.app(scope, receive, send)
 

@@ -253,8 +253,10 @@ def entries(scope: Scope, code: int, time: datetime) -> list[AuditEntry]:
         changing = []
     # Often the first question is about all objects of a kind, and the next about one of them, which says it all.
     named = [decision for decision in changing if decision.target.name] or changing[-1:]
-    said = {(_verb(scope, one), one.target, one.verdict.allowed): one for one in (*refused, *named)}
-    return [_entry(scope, code, time, decision) for decision in said.values()]
+    found = [_entry(scope, code, time, decision) for decision in (*refused, *named)]
+    # The same is asked again as more is known of it, such as the model it is of: the last answer says most.
+    said = {replace(entry, reason=""): entry for entry in found}
+    return list(said.values())
 
 
 def _entry(scope: Scope, code: int, time: datetime, decision: Decision) -> AuditEntry:

@@ -23,7 +23,10 @@ from mizzen.server.bindings import Bindings
 from mizzen.server.identity import Identity, Known
 from mizzen.server.plane import Plane, plane_of
 
-PUBLIC = frozenset({"/", "/healthz", "/readyz"})
+PUBLIC = frozenset({"/", "/healthz", "/livez", "/readyz"})
+
+IMPERSONATE = "impersonate-"
+"""How the headers begin with which clients of Kubernetes ask to be taken for somebody else."""
 
 LOOK_SECONDS = 1.0
 """Between two looks whether the reader of a silent stream may still read it."""
@@ -90,7 +93,9 @@ class Identify:
             await self.app(scope, receive, send)
             return
         state = scope.setdefault("state", {})
-        state["known"] = await self.identity.of(Headers(scope=scope).getlist("authorization"))
+        headers = Headers(scope=scope)
+        state["known"] = await self.identity.of(headers.getlist("authorization"))
+        _refuse_impersonation(headers)
         # Health is told even while the store cannot be read.
         state["bindings"] = () if scope["path"] in PUBLIC else await self.bindings.fresh()
         await self.app(scope, receive, send)
@@ -210,6 +215,15 @@ def _reach(actor: Actor, verb: Verb, target: Target, bindings: Sequence[Binding]
     return policy.reach(
         actor, verb, target.namespace, target.kind, bindings, anonymous=anonymous, subresource=target.subresource
     )
+
+
+def _refuse_impersonation(headers: Headers) -> None:
+    """Whoever wants to be somebody else, with fewer rights perhaps, must not act as themselves without knowing it."""
+    if any(name.startswith(IMPERSONATE) for name in headers):
+        raise Forbidden(
+            "impersonation is not offered here: everybody acts as whom their token says",
+            hint="leave out --as and Impersonate-* headers, and use a token of the one who is meant",
+        )
 
 
 def _decided(request: Request, decision: Decision) -> Actor:

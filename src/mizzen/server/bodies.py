@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -10,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from mizzen.errors import BadRequest, TooLarge, UnsupportedMediaType
 from mizzen.manifests import parsing
 from mizzen.manifests.parsing import Unreadable
+from mizzen.patches import json_patch
 from mizzen.server.plane import plane_of
 
 T = TypeVar("T")
@@ -27,6 +29,16 @@ _TOO_LARGE = (
     "send less at once, or JSON, of which more is taken than of YAML; the files of a version go to"
     " POST /model/<name>/version as an archive"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A patch as it was sent."""
+
+    media_type: str
+    body: Any
+    size: int
+    """Bytes of it; or of what it may make of them."""
 
 
 async def read_object(request: Request, limit: int = RESOURCE_LIMIT) -> dict[str, Any]:
@@ -47,8 +59,8 @@ async def read_object(request: Request, limit: int = RESOURCE_LIMIT) -> dict[str
     return value
 
 
-async def read_patch(request: Request, types: Collection[str]) -> tuple[str, Any]:
-    """The media type, which is one of `types`, and the body. TooLarge, UnsupportedMediaType, BadRequest."""
+async def read_patch(request: Request, types: Collection[str]) -> Sent:
+    """The media type is one of `types`. TooLarge, UnsupportedMediaType, BadRequest."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in types:
         raise UnsupportedMediaType(
@@ -63,14 +75,28 @@ async def read_patch(request: Request, types: Collection[str]) -> tuple[str, Any
     if not data.strip():
         raise BadRequest("the body is empty")
     small = SMALL_YAML if as_yaml else SMALL
-    return media_type, await beside(request, len(data), lambda: parse(data, as_yaml=as_yaml), small=small)
+    body = await beside(request, len(data), lambda: parse(data, as_yaml=as_yaml), small=small)
+    return Sent(media_type, body, json_patch.MOST_COPIED if json_patch.copies(body) else len(data))
 
 
 async def beside(request: Request, size: int, work: Callable[[], T], *, small: int = SMALL) -> T:
-    """The result of `work` on a body of this size; what is not small is done beside everything else."""
+    """The result of `work` on so many bytes; what is not small is done beside everything else."""
     if size <= small:
         return work()
     return await plane_of(request).apart.run(request.state.known.actor.name, work)
+
+
+def weight(value: Any) -> int:
+    """About as many bytes as it has as JSON. Of much no more is counted than tells that it is not small."""
+    total, waiting = 0, [value]
+    while waiting and total <= SMALL:
+        inner = waiting.pop()
+        total += len(inner) + 2 if isinstance(inner, str) else 4
+        if isinstance(inner, Mapping):
+            waiting += (*inner, *inner.values())
+        elif isinstance(inner, list | tuple):
+            waiting += inner
+    return total
 
 
 async def read_bytes(request: Request, limit: int) -> bytes:

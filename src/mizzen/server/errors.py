@@ -137,7 +137,10 @@ def _about(request: Request, error: MizzenError) -> dict[str, str]:
     name = request.path_params.get("name") or getattr(request.state, "called", "")
     group = {} if kind in catalog.CORE else {"group": API_GROUP}
     about = {**group, "kind": kind.name if isinstance(error, errors.Invalid) else kind.plural}
-    return {**about, "name": name} if name else about
+    if not name:
+        # Of an object without a name, kubectl would say that "" is invalid; of none at all, that the request is.
+        return {} if isinstance(error, errors.Invalid) else about
+    return {**about, "name": name}
 
 
 def _kind_at(request: Request) -> Kind | None:

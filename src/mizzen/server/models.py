@@ -82,7 +82,7 @@ async def create(request: Request) -> Response:
 
 
 async def list_all(request: Request) -> Response:
-    """By name, a page at a time. Who may read some models only sees those: a page may then hold fewer than `limit`."""
+    """By name, a page at a time. Who may read some models only sees those."""
     query = Query(request, "namespace", "limit", "continue", "labelSelector")
     namespace = query.namespace()
     visible = auth.require_some(request, "read", targets.all_of("Model", namespace))

@@ -20,14 +20,17 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from mizzen.errors import BadRequest
 from mizzen.kinds.meta import Resource
 from mizzen.stores import private
+from mizzen.stores.pages import Place
 from mizzen.stores.store import Listing, Store, Where
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
 BLOCK = 128
 """Tokens are filled up to multiples of this, so that not even the length of a name is told."""
+WALK = 1000
+"""Objects that are read at once, when those before were too few for a page: most are somebody else's then."""
 MOST_READ = 20
-"""Pages of the store that one answer may take, when those before hold nothing for its reader."""
+"""Pages of the store that one answer may take."""
 
 
 class Pages:
@@ -73,11 +76,25 @@ class Pages:
     async def listing(
         self, store: Store, kind: str, where: Where, visible: Callable[[Resource], bool], *, limit: int, token: str
     ) -> Listing:
-        """One page of what is visible, with a sealed token. Who sees little is spared empty pages, up to a bound; only
-        when there is no token was that all."""
-        after, read = self.opened(token), 0
-        while True:
-            page = await store.list(kind, where, limit=limit, after=after)
-            items, after, read = tuple(filter(visible, page.items)), page.next, read + 1
-            if items or after is None or read == MOST_READ:
-                return Listing(items, page.resource_version, self.seal(after) or None)
+        """One page of what is visible, with a sealed token when more of that follows; only without one was that all.
+
+        What is hidden must show in nothing, or selectors would find out its names and labels. So a page is filled up,
+        and the store is read on until one more visible object is found, or the end. That cannot go on for ever: only
+        after `MOST_READ` pages of hidden objects, however few were asked for, there is a token without knowing better.
+        """
+        after, size, full = self.opened(token), limit + 1, False
+        found: list[Resource] = []
+        version = ""
+        for _ in range(MOST_READ):
+            page = await store.list(kind, where, limit=size, after=after)
+            seen, version = [*filter(visible, page.items)], page.resource_version
+            room = 0 if full else limit - len(found)
+            found += seen[:room]
+            if len(seen) > room:
+                return Listing(tuple(found), version, self.seal(Place.behind(found[-1], int(version), where).token()))
+            if page.next is None:
+                return Listing(tuple(found), version)
+            # The store ended this page because of its bytes: with what is on it, the answer is as large as it may be.
+            full = full or (bool(found) and len(page.items) < size)
+            after, size = page.next, max(limit + 1, WALK)
+        return Listing(tuple(found), version, self.seal(after))

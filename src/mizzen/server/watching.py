@@ -122,7 +122,7 @@ async def lines(
                 if seen is not None:
                     yield _lately.line(seen, event, forms())
     except MizzenError as error:
-        yield _line("ERROR", status_body(error))
+        yield encoded("ERROR", status_body(error))
 
 
 def _bookmark(kind: str, version: str, form: Form, annotations: Mapping[str, str] | None = None) -> bytes:
@@ -130,7 +130,7 @@ def _bookmark(kind: str, version: str, form: Form, annotations: Mapping[str, str
     if annotations:
         metadata["annotations"] = dict(annotations)
     item = {"kind": kind, "apiVersion": API_VERSION, "metadata": metadata, "spec": {}, "status": {}}
-    return _line("BOOKMARK", form.shown(item))
+    return encoded("BOOKMARK", form.shown(item))
 
 
 class _Lately:
@@ -146,7 +146,7 @@ class _Lately:
         found = self._lines.get(key)
         if found is not None:
             return found[1]
-        line = _line(type_, form.shown(event.resource.wire()))
+        line = encoded(type_, form.shown(event.resource.wire()))
         self._lines[key] = (event, line)
         self._bytes += len(line)
         while len(self._lines) > KEPT or self._bytes > KEPT_BYTES:
@@ -177,7 +177,7 @@ class _Selection:
             uid, version = resource.meta.uid, int(resource.meta.resource_version)
             if version > int(page.resource_version):  # written while pages were read
                 self._ahead[uid] = version
-            lines.append(_line("ADDED", forms().shown(resource.wire())))
+            lines.append(encoded("ADDED", forms().shown(resource.wire())))
         return lines
 
     def seen(self, event: Event) -> str | None:
@@ -216,5 +216,6 @@ class _Selection:
         )
 
 
-def _line(type_: str, data: Mapping[str, Any]) -> bytes:
+def encoded(type_: str, data: Mapping[str, Any]) -> bytes:
+    """One line of a watch."""
     return json.dumps({"type": type_, "object": data}, separators=(",", ":")).encode() + b"\n"

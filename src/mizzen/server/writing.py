@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -36,7 +37,7 @@ from mizzen.server import (
     warnings,
 )
 from mizzen.server.admission import Draft
-from mizzen.server.bodies import RESOURCE_LIMIT, beside, read_object, read_patch
+from mizzen.server.bodies import Sent, beside, read_object, read_patch, weight
 from mizzen.server.door import shown
 from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
@@ -52,6 +53,7 @@ CLIENT_SIDE = "kubectl-client-side-apply"
 """kubectl when it applies by itself: it leaves out nulls that are in the file."""
 EMPTY = Warn("spec", "what is empty is read as in the file applied last, nulls and all; to say otherwise leave it out")
 """For all others, who may have meant what they said."""
+OWNERS = Warn("metadata.ownerReferences", "not kept: only controllers make objects that belong to others")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Wish:
     document: Mapping[str, Any]
     owners: tuple[Manager, ...] | None = None
     """Who owns which field then; None: whoever writes owns what they change."""
+    warnings: tuple[Warn, ...] = ()
 
 
 Wanted = Callable[[Resource], Wish]
@@ -85,14 +88,14 @@ async def replace(request: Request) -> Response:
 async def patch(request: Request) -> Response:
     """As its media type says. Only an apply may be of an object that is not there yet."""
     query = Query(request, *QUERY, "force")
-    media_type, body = await _sent_patch(request)
-    if media_type == APPLY:
-        return await _apply(request, body, query)
+    sent = await _sent_patch(request)
+    if sent.media_type == APPLY:
+        return await _apply(request, sent, query)
     await addressed.found(request, "write")
     if query.text("force"):
         raise BadRequest("force is for apply")
-    make = merge.merged if media_type == MERGE else json_patch.patched
-    return await changed(request, lambda old: Wish(_whole(make(old.wire(), body))), query)
+    make = merge.merged if sent.media_type == MERGE else json_patch.patched
+    return await changed(request, lambda old: Wish(_whole(make(old.wire(), sent.body))), query, size=sent.size)
 
 
 async def made(request: Request, kind: Kind, wish: Wish, query: Query) -> Response:
@@ -108,28 +111,33 @@ async def made(request: Request, kind: Kind, wish: Wish, query: Query) -> Respon
     draft = await _decoded(request, kind, wish.document, query, namespace=namespace)
     new = admission.created(kind, draft, namespace, actor)
     trust.require(request, new)
-    new = (
-        ownership.after_update(None, new, by, plane.now())
-        if wish.owners is None
-        else ownership.with_managers(new, wish.owners)
-    )
+    new = await _managed(request, wish, None, new, by)
     odd = await while_wanted(request, _examined(plane, new, query))
     stored = await _created(request, plane, draft, new, query)
     location = {"Location": f"{_collection(request)}/{stored.meta.name}"}
-    return warnings.attach(JSONResponse(form.single(stored.wire()), 201, headers=location), (*draft.warnings, *odd))
+    told = (*draft.warnings, *_disowned(wish.document), *odd)
+    return warnings.attach(JSONResponse(form.single(stored.wire()), 201, headers=location), told)
 
 
 async def changed(
-    request: Request, wanted: Wanted, query: Query, show: Callable[[Resource], dict[str, Any]] | None = None
+    request: Request,
+    wanted: Wanted,
+    query: Query,
+    show: Callable[[Resource], dict[str, Any]] | None = None,
+    *,
+    size: int = 0,
 ) -> Response:
-    """The object of the path, changed. Conflict, also when what is wanted names a state that is not the present one."""
+    """The object of the path, changed. Conflict, also when what is wanted names a state that is not the present one.
+
+    `size`: bytes that `wanted` works on beside the object itself.
+    """
     plane, kind = plane_of(request), addressed.kind_of(request)
     dry_run = addressed.tried(request, query)
     form, by = shown.of(request, kind, query), ownership.name_of(request, query.text("fieldManager"))
     while True:
         old = await plane.store.get(addressed.ref_of(request))
         actor = addressed.require_write(request, old)
-        wish = wanted(old)
+        wish = await beside(request, size + weight(old.spec), partial(wanted, old))
         draft = await _decoded(request, kind, wish.document, query, namespace=old.meta.namespace, name=old.meta.name)
         _refuse_stale(draft, old)
         said = registration.kept(draft, old) if kind is registration.KIND else draft
@@ -137,12 +145,10 @@ async def changed(
         await trust.require_names(request, new)
         addressed.require_write(request, new)
         trust.require(request, new, old)
-        new = (
-            ownership.after_update(old, new, by, plane.now())
-            if wish.owners is None
-            else ownership.with_managers(new, wish.owners)
-        )
+        new = await _managed(request, wish, old, new, by)
         odd = await while_wanted(request, _examined(plane, new, query))
+        if admission.same(old.spec, new.spec):
+            odd = ()  # was told when it was written
         guard = changes.guard(old, new)
         if dry_run:
             await check(plane, guard)
@@ -157,7 +163,8 @@ async def changed(
                     raise  # nobody did: it was the guard
                 continue
         body = show(stored) if show is not None else form.single(stored.wire())
-        return warnings.attach(JSONResponse(body), (*draft.warnings, *odd))
+        told = (*wish.warnings, *draft.warnings, *_disowned(wish.document, old), *odd)
+        return warnings.attach(JSONResponse(body), told)
 
 
 async def check(plane: Plane, guard: Guard | None) -> None:
@@ -167,14 +174,14 @@ async def check(plane: Plane, guard: Guard | None) -> None:
             await moment.check(guard)
 
 
-async def _apply(request: Request, body: Any, query: Query) -> Response:
+async def _apply(request: Request, sent: Sent, query: Query) -> Response:
     kind = addressed.kind_of(request)
     by = query.text("fieldManager")
     if not by:
         raise BadRequest("an apply needs fieldManager: who owns what is applied", hint="?fieldManager=<your tool>")
     by = ownership.name_of(request, by)
     force, now = query.flag("force"), plane_of(request).now
-    document = _object(body)
+    document = _object(sent.body)
     named = {**document, "metadata": {**_metadata(document), "name": request.path_params["name"]}}
 
     def wanted(old: Resource | None) -> Wish:
@@ -188,16 +195,16 @@ async def _apply(request: Request, body: Any, query: Query) -> Response:
             if _metadata(document).get("resourceVersion"):
                 raise
         else:
-            return await changed(request, wanted, query)
+            return await changed(request, wanted, query, size=sent.size)
         _refuse_other_name(request, document)
         try:
-            return await made(request, kind, wanted(None), query)
+            return await made(request, kind, await beside(request, sent.size, partial(wanted, None)), query)
         except Conflict:
             # Somebody else made it meanwhile: then it is changed.
             await addressed.found(request, "write")
 
 
-async def _sent_patch(request: Request) -> tuple[str, Any]:
+async def _sent_patch(request: Request) -> Sent:
     auth.require_some(request, "write", targets.named(addressed.ref_of(request)))  # before anything is read
     admission.refuse_internal(addressed.kind_of(request))
     return await read_patch(request, PATCHES)
@@ -220,6 +227,13 @@ def _object(document: Any) -> Mapping[str, Any]:
 def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
     metadata = document.get("metadata")
     return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _disowned(document: Mapping[str, Any], old: Resource | None = None) -> tuple[Warn, ...]:
+    """A word to who names owners; not to who sends back what they got."""
+    said = _metadata(document).get("ownerReferences")
+    kept = [] if old is None else [owner.wire() for owner in old.meta.owners]
+    return () if not said or admission.same(said, kept) else (OWNERS,)
 
 
 def _refuse_other_name(request: Request, document: Mapping[str, Any]) -> None:
@@ -265,17 +279,23 @@ async def _decoded(
     request: Request, kind: Kind, body: Mapping[str, Any], query: Query, *, namespace: str, name: str | None = None
 ) -> Draft:
     known = Context(capabilities=plane_of(request).capabilities)
-    length = request.headers.get("content-length", "")
-    size = int(length[:20]) if length.isdecimal() else RESOURCE_LIMIT
     strictness = validation.of(query)
     draft = await beside(
         request,
-        size,
+        weight(body),
         lambda: validation.decode(strictness, kind, body, namespace=namespace, name=name, known=known),
     )
     if not draft.restored or query.text("fieldManager") == CLIENT_SIDE:
         return draft
     return dataclasses.replace(draft, warnings=(*draft.warnings, EMPTY))
+
+
+async def _managed(request: Request, wish: Wish, old: Resource | None, new: Resource, by: str) -> Resource:
+    """With who owns what, as is wished or as follows from the change."""
+    owners, now = wish.owners, plane_of(request).now()
+    if owners is not None:
+        return await beside(request, weight(new.spec), lambda: ownership.with_managers(new, owners))
+    return await beside(request, weight(new.spec), lambda: ownership.after_update(old, new, by, now))
 
 
 def _as_sent(kind: Kind, body: Mapping[str, Any], namespace: str) -> Resource:

@@ -9,12 +9,12 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import msgspec
 
 from mizzen.errors import BadRequest
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.meta import Ref, Resource
 from mizzen.stores.store import Where
 
 T = TypeVar("T")
@@ -55,6 +55,11 @@ class Place:
     name: str
     where: str
     """Stands for what the listing is of."""
+
+    @classmethod
+    def behind(cls, last: Resource, rv: int, where: Where) -> Self:
+        """After this object of a listing."""
+        return cls(rv, last.kind, last.meta.namespace, last.meta.name, digest(where))
 
     def token(self) -> str:
         return _encode(self)

@@ -13,7 +13,7 @@ from mizzen.errors import Expired, Unavailable
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.stores import indexes, refusals, revisions, rows, selection
-from mizzen.stores.pages import Place, Unread, check_limit, digest, filled
+from mizzen.stores.pages import Place, Unread, check_limit, filled
 from mizzen.stores.store import Event, Listing, Where
 
 EVERYTHING = Where()
@@ -55,8 +55,7 @@ def listing(connection: sqlite3.Connection, kind: str, where: Where, limit: int 
             items, more = filled(found, limit)
     if not more:
         return Listing(tuple(items), str(rv))
-    last = items[-1].meta
-    return Listing(tuple(items), str(rv), Place(rv, kind, last.namespace, last.name, digest(where)).token())
+    return Listing(tuple(items), str(rv), Place.behind(items[-1], rv, where).token())
 
 
 def among(connection: sqlite3.Connection, refs: Iterable[Ref]) -> frozenset[Ref]:

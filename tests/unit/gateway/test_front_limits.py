@@ -188,7 +188,7 @@ def test_connections_beyond_the_most_are_closed_at_once(limited: Limited, caplog
         within[-1].send(infer_request([1.0]))
         assert within[-1].answer().sums == [1.0]
         assert [record.message for record in caplog.records if "as many as may be" in record.message] == [
-            "20 connections are open, as many as may be; further ones are closed at once"
+            "20 connections are open, as many as may be; what is more is closed at once"
         ]
         within[0].socket.close()
         until(lambda: _answers(gateway))

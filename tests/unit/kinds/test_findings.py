@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from mizzen.kinds.findings import Context, Findings, Warn, examine
+from mizzen.errors import Fault
+from mizzen.kinds import findings, metadata
+from mizzen.kinds.findings import MOST, Context, Findings, Warn, examine
 from mizzen.kinds.meta import Part, Present
 
 
@@ -106,8 +108,28 @@ def test_bad_data_is_read_twice_and_no_more() -> None:
         rows: tuple[Row, ...]
 
     bad = [{"word": "bad"} for _ in range(300)]
-    assert len(examine(Table, {"rows": [*bad, {"key": "a", "word": "good"}]}, "spec", Context()).faults) == 600
+    found = examine(Table, {"rows": [*bad, {"key": "a", "word": "good"}]}, "spec", Context()).faults
+    assert (len(found), found[-1]) == (MOST + 1, Fault("spec", "600 faults; these are the first"))
     assert read == 2 * 301
+
+
+def test_of_unknown_fields_the_first_are_told_however_they_are_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Row(Part):
+        key: str = ""
+
+    class Table(Part):
+        rows: tuple[Row, ...]
+
+    looked: list[str] = []
+    monkeypatch.setattr(findings, "close_to", lambda word, _valid: looked.append(word))
+    rows = [{f"x{row}-{column}": 0 for column in range(3)} for row in range(1000)]
+    found = examine(Table, {"rows": rows}, "spec", Context()).faults
+    assert (len(found), found[-1]) == (MOST + 1, Fault("spec", "more than 100 fields are unknown; these are the first"))
+    many = metadata.faults({f"f{number}": 0 for number in range(1000)})
+    assert (len(many), many[-1].path) == (MOST + 1, "metadata")
+    wrong = metadata.faults({"labels": {f"f{number}": 0 for number in range(1000)}})
+    assert wrong == (Fault("metadata.labels", "at most 64 entries, this has 1,000"),)
+    assert len(looked) <= 2 * (MOST + 1)
 
 
 def test_two_names_of_one_field_are_a_fault_and_not_guessed_between() -> None:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.errors import BadRequest, Invalid
-from mizzen.patches.json_patch import MOST_OPERATIONS, patched
+from mizzen.errors import BadRequest, Invalid, TooLarge
+from mizzen.manifests import plain_yaml
+from mizzen.patches.json_patch import DEPTH, MOST_OPERATIONS, copies, patched
 from tests.unit.patches.documents import OBJECTS, VALUES
 
 POINTERS = st.lists(st.sampled_from(["a", "b", "c", "a~1b", "m~0n", "0", "1", "-", "01"]), max_size=3).map(
@@ -124,3 +125,56 @@ def test_what_does_not_fit_is_told(patch: Any, message: str) -> None:
 def test_what_is_no_patch(patch: Any) -> None:
     with pytest.raises(BadRequest):
         patched({"a": 1}, patch)
+
+
+@pytest.mark.parametrize(
+    ("document", "patch", "message"),
+    [
+        ({"x": ["a"] * 8}, [{"op": "copy", "from": "/x", "path": "/x/0"}] * 60, "operation 16 .* copies more than 3,1"),
+        ({"x": [0] * 20_000}, [{"op": "copy", "from": "/x", "path": "/y"}] * 1000, "operation 78 .* copies more than"),
+        ({"x": [0] * 200_000}, [{"op": "add", "path": "/x/0", "value": 0}] * 1000, "operation 499 .* items of lists"),
+        ({"x": [0] * 200_000}, [{"op": "remove", "path": "/x/0"}] * 1000, "items of lists"),
+        ({"x": [0] * 200_000}, [{"op": "move", "from": "/x/0", "path": "/x/1"}] * 1000, "items of lists"),
+    ],
+)
+def test_a_short_patch_cannot_make_much_work(document: Any, patch: Any, message: str) -> None:
+    with pytest.raises(TooLarge, match=message):
+        patched(document, patch)
+
+
+def test_lists_as_long_as_any_of_ours_may_be_changed_at_their_front() -> None:
+    patch = [{"op": "add", "path": "/x/0", "value": 0}] * (MOST_OPERATIONS // 2)
+    assert patched({"x": [0] * 10_000}, patch) == {"x": [0] * (10_000 + len(patch))}
+
+
+def nested(times: int) -> list[dict[str, Any]]:
+    """Puts what is at /x into another object, so often."""
+    once: list[dict[str, Any]] = [
+        {"op": "add", "path": "/y", "value": {}},
+        {"op": "move", "from": "/x", "path": "/y/a"},
+        {"op": "move", "from": "/y", "path": "/x"},
+    ]
+    return once * times
+
+
+@pytest.mark.parametrize("times", [DEPTH, 3000])
+def test_no_patch_nests_deeper_than_a_body_may(times: int) -> None:
+    assert DEPTH == plain_yaml.DEPTH
+    document: Any = patched({"x": {}}, nested(DEPTH - 1))
+    for _ in range(DEPTH):
+        (document,) = document.values()
+    assert document == {}
+    with pytest.raises(Invalid, match="makes more than 100 levels"):
+        patched({"x": {}}, nested(times))
+    with pytest.raises(Invalid, match="does not fit: it makes more than 100 levels"):
+        patched({"x": {}}, [*nested(times + 1), {"op": "copy", "from": "/x", "path": "/z"}])
+
+
+def test_what_is_copied_is_another() -> None:
+    patch = [{"op": "copy", "from": "/a", "path": "/b"}, {"op": "add", "path": "/b/é", "value": "\ud800"}]
+    assert patched({"a": {"c": [1.5, None, True]}}, patch) == {
+        "a": {"c": [1.5, None, True]}, "b": {"c": [1.5, None, True], "é": "\ud800"},
+    }  # fmt: skip
+    assert copies(patch)
+    assert not copies(patch[1:])
+    assert not copies({"op": "copy"})

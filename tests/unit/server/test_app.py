@@ -24,7 +24,7 @@ def test_the_root_leads_on(admin: httpx2.Client) -> None:
 
 def test_health_and_version(plane: Harness) -> None:
     anonymous = plane.client(token=None)
-    assert anonymous.get("/healthz").json() == {"live": True}
+    assert anonymous.get("/healthz").json() == anonymous.get("/livez").json() == {"live": True}
     assert anonymous.get("/readyz").json() == {"ready": True}
     assert anonymous.get("/version").json()["version"] == mizzen.__version__
 

@@ -14,6 +14,7 @@ import pytest
 from mizzen.access.policy import NEEDS_TOKEN
 from mizzen.access.refusals import LONGEST
 from mizzen.errors import Unavailable
+from mizzen.kinds.meta import Meta, Resource
 from mizzen.server.audit import BURST, MOST_STRANGERS, Book
 from mizzen.server.pruning import keep_pruning
 from mizzen.stores.records import AuditEntry, AuditLog, AuditQuery
@@ -80,6 +81,22 @@ def test_one_request_is_one_entry_about_what_it_names(plane: Harness) -> None:
     assert plane.client().post("/user", json={"name": "ann"}).status_code == 201
     (entry,) = plane.audited()
     assert (entry.verb, entry.kind, entry.name, entry.code) == ("admin", "User", "ann", 201)
+
+
+def test_a_change_of_what_belongs_to_a_model_is_one_entry(plane: Harness) -> None:
+    """Rights are asked for as more is known: of a name, of the object, of what it becomes."""
+    spec = {"modelName": "iris", "deployToLayer": "cloud", "frameworkType": "sklearn", "image": "example.com/iris:1"}
+    plane.run(plane.store.create(Resource("InferenceModel", Meta("one"), spec), "ann"))
+    ann = plane.client(plane.user("ann"))
+    plane.permit("ann-writes", "write", subjects=["ann"])
+    headers = {"content-type": "application/merge-patch+json"}
+    for part in ("", "/scale"):
+        path = f"{HERE}/inferencemodels/one{part}"
+        answer = ann.patch(path, json={"spec": {"replicas": 0}}, headers=headers)
+        assert answer.status_code == 200, answer.text
+    assert [(one.verb, one.name, one.path[-5:], one.reason) for one in plane.audited(actor="ann")] == [
+        ("write", "one", end, "RoleBinding default/ann-writes lets ann write") for end in ("scale", "s/one")
+    ]
 
 
 def test_every_kind_of_refusal_is_on_record(closed: Harness) -> None:

@@ -118,7 +118,13 @@ def test_what_others_hold_is_waited_for(plane: Harness, admin: httpx2.Client) ->
         admin.delete(f"{SPACES}/lab")
         admin.delete(f"{SPACES}/other")
         until_gone(plane, "other")
-        assert admin.get(f"{SPACES}/lab").json()["status"] == {"phase": "Terminating"}
+        status = admin.get(f"{SPACES}/lab").json()["status"]
+        assert status["phase"] == "Terminating"
+        assert {one["type"]: one["message"].partition(": ")[2] for one in status["conditions"]} == {
+            "NamespaceContentRemaining": "mlgraphs.mizzen.dev has 1 resource instances, "
+            "rolebindings.mizzen.dev has 1 resource instances",
+            "NamespaceFinalizersRemaining": "example.com/mine in 1 resource instances",
+        }
         assert left_in(plane, "lab") == ["MLGraph/lab/held", "RoleBinding/lab/ann"], "rights go last"
         assert admin.get(f"{here}/held").json()["metadata"]["deletionTimestamp"]
         plane.release(held.ref)

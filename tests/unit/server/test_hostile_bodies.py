@@ -47,6 +47,70 @@ def test_work_apart_is_bounded_for_each_and_does_not_use_the_common_threads() ->
     asyncio.run(main())
 
 
+@pytest.fixture
+def busy(plane: Harness, iris: httpx2.Client) -> Iterator[httpx2.Client]:
+    """There are a model iris and a server of it, and nothing more of the admin's is done beside the rest."""
+    spec = {"modelName": "iris", "targetVersion": "1", "deployToLayer": "cloud", "frameworkType": "sklearn"}
+    plane.run(plane.store.create(Resource("InferenceModel", Meta("one"), spec), "ann"))
+    large = Resource("Model", Meta("large"), {"description": "x" * 40_000})
+    plane.run(plane.store.create(large, "ann"))
+    release = threading.Event()
+
+    async def occupy() -> None:
+        for _ in range(MOST_OF_ONE):
+            asyncio.ensure_future(plane.app.state.plane.apart.run("admin", release.wait))  # noqa: RUF006
+        await asyncio.sleep(0)
+
+    plane.run(occupy())
+    yield iris
+    release.set()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{HERE}/models/iris",
+        f"{HERE}/inferencemodels/one/scale",
+        f"{HERE}/models/iris/status",
+        "/api/v1/namespaces/default",
+    ],
+)
+def test_what_a_patch_makes_much_of_is_made_beside_the_rest(busy: httpx2.Client, path: str) -> None:
+    def patch(media: str, body: Any) -> httpx2.Response:
+        query = {"dryRun": "All", "fieldManager": "me"}
+        return busy.patch(path, params=query, json=body, headers={"content-type": media})
+
+    steps = "application/json-patch+json"
+    grows = patch(steps, [{"op": "copy", "from": "/metadata/name", "path": "/metadata/name"}])
+    assert (grows.status_code, "large bodies of yours" in grows.text) == (503, True), grows.text
+    assert patch(steps, [{"op": "test", "path": "/kind", "value": "none"}]).status_code == 422
+    assert patch("application/merge-patch+json", {"metadata": {}}).status_code == 200
+
+
+def test_a_short_patch_of_a_large_object_is_made_beside_the_rest(busy: httpx2.Client) -> None:
+    headers = {"content-type": "application/merge-patch+json"}
+    body = {"metadata": {"labels": {"a": "b"}}}
+    assert busy.patch(f"{HERE}/models/large", json=body, headers=headers).status_code == 503
+    assert busy.patch(f"{HERE}/models/iris", json=body, headers=headers).status_code == 200
+
+
+def test_what_short_patches_may_make_has_an_end(iris: httpx2.Client) -> None:
+    def patch(steps: list[dict[str, Any]]) -> httpx2.Response:
+        headers = {"content-type": "application/json-patch+json"}
+        return iris.patch(f"{HERE}/models/iris", params={"dryRun": "All"}, json=steps, headers=headers)
+
+    twice: dict[str, Any] = {"op": "copy", "from": "/x", "path": "/x/0"}
+    answer = patch([{"op": "add", "path": "/x", "value": ["a"] * 8}, *[twice] * 40])
+    assert (answer.status_code, "copies more than" in answer.json()["message"]) == (413, True), answer.text
+    once: list[dict[str, Any]] = [
+        {"op": "add", "path": "/spec/y", "value": {}},
+        {"op": "move", "from": "/spec/x", "path": "/spec/y/a"},
+        {"op": "move", "from": "/spec/y", "path": "/spec/x"},
+    ]
+    answer = patch([{"op": "add", "path": "/spec/x", "value": {}}, *once * 3000])
+    assert (answer.status_code, answer.json()["message"]) == (422, "the JSON patch makes more than 100 levels")
+
+
 def test_yaml_has_a_limit_of_its_own(admin: httpx2.Client) -> None:
     body = b"a: [" + b"b," * (YAML_LIMIT // 2) + b"b]"
     answer = admin.post(f"{HERE}/models", content=body, headers={"content-type": "application/yaml"})

@@ -18,7 +18,7 @@ from tools.derived import openapi
 from tools.derived.operations import OPERATIONS, RESOURCES, Operation
 
 SCHEMAS = openapi.schemas()
-UNASKED = {"/", "/healthz", "/readyz", "/version"}
+UNASKED = {"/", "/healthz", "/livez", "/readyz", "/version"}
 """They read no query: whoever asks after health may send what they like."""
 SENT = b"sent"
 DIGEST = "sha256:" + hashlib.sha256(SENT).hexdigest()

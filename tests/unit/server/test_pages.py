@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from mizzen.errors import BadRequest
 from mizzen.kinds.meta import Meta, Resource
+from mizzen.server import pages
 from mizzen.server.pages import BLOCK, MOST_READ, Pages
+from mizzen.stores.pages import filled
 from tests.unit.server.harness import HERE, ROOT, Harness, serving
 
 
@@ -33,9 +35,9 @@ def page(client: httpx2.Client, path: str, **query: Any) -> tuple[list[str], str
 
 @given(st.text(st.characters(codec="ascii", exclude_characters=" "), max_size=400))
 def test_what_is_sealed_is_opened_and_tells_nothing(place: str) -> None:
-    pages = Pages()
-    sealed = pages.seal(place)
-    assert pages.opened(sealed) == (place or None)
+    own = Pages()
+    sealed = own.seal(place)
+    assert own.opened(sealed) == (place or None)
     if place:
         raw = base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
         assert len(raw) % BLOCK == 28  # nonce and tag
@@ -85,24 +87,55 @@ def test_no_token_tells_a_name(tmp_path: Path) -> None:
                 assert admin.get(path, params={"continue": wrong}).status_code == 400
 
 
-@pytest.mark.parametrize("path", ["/model", f"{HERE}/models", f"{ROOT}/models"])
+LISTS = ("/model", f"{HERE}/models", f"{ROOT}/models")
+
+
+@pytest.mark.parametrize("path", LISTS)
 def test_who_sees_little_gets_no_empty_pages(tmp_path: Path, path: str) -> None:
     with serving(tmp_path, anonymous=False) as plane:
-        models(plane, *(f"a{number:02d}" for number in range(MOST_READ - 1)), "mine", "zz")
+        models(plane, *(f"a{number:02d}" for number in range(MOST_READ + 5)), "mine", "zz")
         plane.permit("mine", "read", subjects=["ann"], model="mine")
         ann = plane.client(plane.user("ann"))
-        names, token = page(ann, path, limit=1)
-        assert names == ["mine"]
-        assert token  # whether anything follows that she may see is not known yet
-        assert page(ann, path, **{"limit": 1, "continue": token}) == ([], "")
+        assert page(ann, path, limit=1) == (["mine"], "")
         assert page(ann, path) == (["mine"], "")
 
 
-def test_one_answer_reads_so_many_pages_and_no_more(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", LISTS)
+def test_what_is_hidden_shows_in_no_page(tmp_path: Path, path: str) -> None:
+    """Neither in its token nor in its length: else selectors would tell of names and labels."""
     with serving(tmp_path, anonymous=False) as plane:
-        models(plane, *(f"a{number:02d}" for number in range(MOST_READ)), "mine")
+        models(plane, "b", "d", "f")
+        for name in ("a", "c", "e", "g"):
+            hidden = Resource("Model", Meta(name, labels={"secret": "hush"}))
+            plane.run(plane.store.create(hidden, "admin"))
+        for name in ("b", "d", "f"):
+            plane.permit(name, "read", subjects=["ann"], model=name)
+        ann = plane.client(plane.user("ann"))
+        for query in ({}, {"labelSelector": "secret!=hush"}, {"labelSelector": "secret!=wrong"}):
+            assert page(ann, path, limit=3, **query) == (["b", "d", "f"], "")
+            names, token = page(ann, path, limit=2, **query)
+            assert names == ["b", "d"]
+            assert page(ann, path, **{"limit": 2, "continue": token}, **query) == (["f"], "")
+
+
+def test_a_page_that_is_full_by_its_bytes_is_gone_on_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filled, "__defaults__", (1,))  # one object is more than that
+    with serving(tmp_path, anonymous=False) as plane:
+        models(plane, "a", "b", "hidden")
+        for name in ("a", "b"):
+            plane.permit(name, "read", subjects=["ann"], model=name)
+        ann = plane.client(plane.user("ann"))
+        names, token = page(ann, "/model", limit=10)
+        assert names == ["a"]
+        assert page(ann, "/model", **{"limit": 10, "continue": token}) == (["b"], "")
+
+
+def test_one_answer_reads_so_many_pages_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "WALK", 1)
+    with serving(tmp_path, anonymous=False) as plane:
+        models(plane, *(f"a{number:02d}" for number in range(2 * MOST_READ)), "mine")
         plane.permit("mine", "read", subjects=["ann"], model="mine")
         ann = plane.client(plane.user("ann"))
-        names, token = page(ann, "/model", limit=1)
+        names, token = page(ann, "/model", limit=1)  # of two objects a page
         assert names == []
         assert page(ann, "/model", **{"limit": 1, "continue": token}) == (["mine"], "")

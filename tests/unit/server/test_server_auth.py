@@ -196,3 +196,15 @@ def test_an_empty_token_file_lets_nobody_in(tmp_path: Path) -> None:
     path.touch(0o600)
     with pytest.raises(MizzenError, match="no token"):
         AdminToken.load_or_create(path)
+
+
+@pytest.mark.parametrize("header", ["Impersonate-User", "impersonate-group", "Impersonate-Extra-scopes"])
+def test_nobody_acts_as_somebody_else(plane: Harness, admin: httpx2.Client, header: str) -> None:
+    """Who tries with fewer rights must not do it with their own."""
+    for method, path in (("GET", "/whoami"), ("GET", "/healthz"), ("DELETE", f"{HERE}/models/iris")):
+        answer = admin.request(method, path, headers={header: "reader"})
+        assert (answer.status_code, answer.json()["reason"]) == (403, "Forbidden")
+        assert "impersonation is not offered here" in answer.json()["message"]
+    entry = plane.audited(actor="admin", allowed=False)[0]
+    assert (entry.method, entry.path, entry.code) == ("DELETE", f"{HERE}/models/iris", 403)
+    assert "impersonation" in entry.reason

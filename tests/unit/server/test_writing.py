@@ -7,8 +7,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import ACTOR_ANNOTATION, Meta, Resource
-from tests.unit.server.harness import HERE, Harness
+from mizzen.kinds.meta import ACTOR_ANNOTATION, Meta, OwnerReference, Resource
+from mizzen.server.writing import OWNERS
+from tests.unit.server.harness import HERE, ROOT, Harness
 from tests.unit.server.sending import causes
 
 MODELS, SERVERS = f"{HERE}/models", f"{HERE}/inferencemodels"
@@ -239,6 +240,25 @@ def test_replicas_are_scaled(admin: httpx2.Client, one: dict[str, Any]) -> None:
     assert admin.get(f"{IRIS}/scale").status_code == 404
 
 
+def test_a_scale_is_of_the_object_that_the_path_names(admin: httpx2.Client, one: dict[str, Any]) -> None:
+    scaled = {"spec": {"replicas": 0}}
+    other = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "two", "namespace": "lab"}}
+    assert causes(patch(admin, MERGE, {**scaled, **other}, path=f"{ONE}/scale")) == {
+        "kind": "must be 'Scale' here", "apiVersion": "must be 'autoscaling/v1' here",
+        "metadata.name": "must be 'one' here", "metadata.namespace": "must be 'default' here",
+    }  # fmt: skip
+    anew = {**scaled, "metadata": {"uid": "of another"}}
+    assert patch(admin, MERGE, anew, path=f"{ONE}/scale").status_code == 409
+    strange = ("/x", "/metadata/annotations", "/spec/minReplicas")
+    steps: list[dict[str, Any]] = [{"op": "add", "path": path, "value": {}} for path in strange]
+    refused = causes(patch(admin, STEPS, steps, path=f"{ONE}/scale"))
+    assert refused.keys() == {"", "metadata", "spec"}
+    assert admin.get(ONE).json() == one
+    told = patch(admin, STEPS, steps, path=f"{ONE}/scale", fieldValidation="Warn")
+    assert (told.status_code, "unknown field 'minReplicas'" in told.headers["warning"]) == (200, True)
+    assert admin.put(f"{ONE}/scale", json=scaled).json()["spec"] == {"replicas": 0}
+
+
 def test_unknown_fields_are_refused_told_or_left_out(admin: httpx2.Client) -> None:
     wrong = {**model(framework="onnx", trck="latest"), "more": 1}
     refused = admin.post(MODELS, json=wrong)
@@ -254,6 +274,40 @@ def test_unknown_fields_are_refused_told_or_left_out(admin: httpx2.Client) -> No
     for strictness in ("Warn", "Ignore"):
         assert causes(patch(admin, MERGE, {"spec": {"track": "mnual"}}, fieldValidation=strictness))
     assert patch(admin, MERGE, {}, fieldValidation="Some").status_code == 400
+
+
+def test_who_names_owners_is_told_that_they_are_not_kept(plane: Harness, admin: httpx2.Client) -> None:
+    owner = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "Model", "name": "other", "uid": "1"}
+    owned = model(framework="onnx")
+    owned["metadata"]["ownerReferences"] = [owner]
+    added = {"metadata": {"ownerReferences": [owner]}}
+    for answer in (admin.post(MODELS, json=owned), patch(admin, MERGE, added), apply(admin, owned)):
+        assert answer.headers.get_list("warning") == [f'299 - "{OWNERS}"']
+        assert "ownerReferences" not in made(answer)["metadata"]
+    kept = OwnerReference("Model", "iris", "1")
+    plane.run(plane.store.create(Resource("Model", Meta("child", owners=(kept,))), "admin"))
+    child = made(admin.get(f"{MODELS}/child"))
+    again = admin.put(f"{MODELS}/child", json={**child, "spec": {"framework": "onnx"}})
+    assert made(again)["metadata"]["ownerReferences"] == child["metadata"]["ownerReferences"]
+    assert "warning" not in again.headers, "who sends back what they got means nothing by it"
+
+
+def test_what_is_odd_is_told_when_it_is_written_and_not_again(admin: httpx2.Client) -> None:
+    def told(answer: httpx2.Response) -> list[str]:
+        made(answer)
+        return answer.headers.get_list("warning")
+
+    odd = '299 - "spec.aliases.a: there is no version 1 yet; the alias answers once there is"'
+    assert told(admin.post(MODELS, json=model(aliases={"a": "1"}))) == [odd]
+    assert told(patch(admin, MERGE, {"metadata": {"labels": {"a": "b"}}})) == []
+    assert told(patch(admin, MERGE, {"spec": {"framework": "onnx"}})) == [odd]
+
+
+def test_an_object_without_a_name_is_not_called_nothing(admin: httpx2.Client) -> None:
+    """kubectl would say: The Model "" is invalid."""
+    answer = admin.post(f"{ROOT}/namespaces/a_b/models", json=model())
+    assert (answer.status_code, [*causes(answer)]) == (422, ["metadata.namespace"])
+    assert not {"kind", "name"} & answer.json()["details"].keys()
 
 
 def test_what_is_tried_is_not_written(admin: httpx2.Client, iris: dict[str, Any]) -> None:

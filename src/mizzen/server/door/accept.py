@@ -1,4 +1,4 @@
-"""What an `Accept` header asks for: a Table, or the object as it is. Pure.
+"""What an `Accept` header asks for: a Table, metadata alone, or the object as it is. Pure.
 
 Clients name several forms, best first or by their `q`, such as kubectl: a Table of `meta.k8s.io/v1`, else one of
 `v1beta1`, else plain JSON. Whatever else is asked for is answered with plain JSON: what is in an answer says its kind.
@@ -7,11 +7,17 @@ Clients name several forms, best first or by their `q`, such as kubectl: a Table
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from starlette.datastructures import Headers
 
 JSON_RANGES = ("application/json", "application/*", "*/*")
-AS_TABLE = {"as": "Table", "v": "v1", "g": "meta.k8s.io"}
+OF_META = {"v": "v1", "g": "meta.k8s.io"}
+
+Conversion = Literal["Table", "Metadata"]
+CONVERSIONS: dict[str, Conversion] = {
+    "Table": "Table", "PartialObjectMetadata": "Metadata", "PartialObjectMetadataList": "Metadata",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +29,25 @@ class Range:
     quality: float
 
     @property
-    def converted(self) -> dict[str, str]:
+    def conversion(self) -> Conversion | None:
         """What the answer is to be turned into; `charset`, `stream` and the like do not say."""
-        return {name: value for name, value in self.parameters if name in AS_TABLE}
+        return CONVERSIONS.get(self._said.get("as", ""))
 
     @property
     def possible(self) -> bool:
-        return self.quality > 0 and self.media in JSON_RANGES and self.converted in ({}, AS_TABLE)
+        said = self._said
+        known = not said or (self.conversion is not None and said == {**OF_META, "as": said["as"]})
+        return self.quality > 0 and self.media in JSON_RANGES and known
+
+    @property
+    def _said(self) -> dict[str, str]:
+        return {name: value for name, value in self.parameters if name in ("as", *OF_META)}
 
 
-def wants_table(headers: Headers) -> bool:
-    """Of the forms that we have and they take, is the best one a Table? Of equals, the first."""
+def wanted(headers: Headers) -> Conversion | None:
+    """Of the forms that we have and they take, the best; of equals, the first. None: as it is."""
     possible = [found for found in ranges(",".join(headers.getlist("accept"))) if found.possible]
-    return bool(possible) and max(possible, key=lambda found: found.quality).converted == AS_TABLE
+    return max(possible, key=lambda found: found.quality).conversion if possible else None
 
 
 def ranges(header: str) -> list[Range]:

@@ -5,43 +5,90 @@ They are those of deploy/crds, made by `make gen` from the kinds. Nobody changes
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from mizzen.errors import NotFound
-from mizzen.server import auth, targets
+from mizzen.errors import BadRequest, NotFound
+from mizzen.kinds.text import selectors
+from mizzen.server import auth, targets, watching
 from mizzen.server.door.discovery import DEFINITIONS
+from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
+from mizzen.server.streams import until_stopped
+from mizzen.server.watching import Beginning
 
 ROOT = f"/apis/{DEFINITIONS}/customresourcedefinitions"
 FILE = Path(__file__).with_name("definitions.json")
 QUERY = ("resourceVersion", "pretty", "timeout")
-LISTING = (*QUERY, "resourceVersionMatch", "limit")
+LISTING = (
+    *QUERY, "resourceVersionMatch", "limit", "labelSelector", "fieldSelector", "watch", "timeoutSeconds",
+    "allowWatchBookmarks", "sendInitialEvents",
+)  # fmt: skip
 """A limit is no promise that there are pages: here all come at once."""
+KIND = "CustomResourceDefinition"
+VERSION = "1"
+"""The resourceVersion of all of them: they never change while a plane lives."""
+NAME = "metadata.name"
 
 
 def routes() -> list[Route]:
     """The definitions are read here, once."""
     items = json.loads(FILE.read_bytes())
-    listing = {"kind": "CustomResourceDefinitionList", "apiVersion": DEFINITIONS, "metadata": {"resourceVersion": "1"}}
-    all_of_them = JSONResponse({**listing, "items": items}).body
+    listing = {"kind": f"{KIND}List", "apiVersion": DEFINITIONS, "metadata": {"resourceVersion": VERSION}}
     each = {item["metadata"]["name"]: JSONResponse(item).body for item in items}
 
     async def listed(request: Request) -> Response:
         auth.require(request, "read", targets.PLANE)
-        Query(request, *LISTING).limit(len(items))
-        return Response(all_of_them, media_type="application/json")
+        query = Query(request, *LISTING)
+        query.limit(len(items))
+        begin, wanted = watching.asked(query), [*filter(_selected(query), items)]
+        if begin is None:
+            return JSONResponse({**listing, "items": wanted})
+        lines = until_stopped(_lines(wanted, begin), plane_of(request).stopping, begin.seconds)
+        return StreamingResponse(lines, media_type="application/json")
 
     async def read(request: Request) -> Response:
         auth.require(request, "read", targets.PLANE)
         Query(request, *QUERY)
         name = str(request.path_params["name"])
         if name not in each:
-            raise NotFound(f"CustomResourceDefinition/{name[:200]} does not exist", hint=f"there are {', '.join(each)}")
+            raise NotFound(f"{KIND}/{name[:200]} does not exist", hint=f"there are {', '.join(each)}")
         return Response(each[name], media_type="application/json")
 
     return [Route(ROOT, listed, methods=["GET"]), Route(f"{ROOT}/{{name}}", read, methods=["GET"])]
+
+
+def _selected(query: Query) -> Callable[[Mapping[str, Any]], bool]:
+    labels, alike, unlike = query.selector(), query.fields(), query.unlike()
+    for path in (*alike, *(path for path, _ in sorted(unlike))):
+        if path != NAME:
+            raise BadRequest(f"fieldSelector: {KIND} cannot be selected by '{path}'", hint=f"valid is {NAME}")
+
+    def selected(item: Mapping[str, Any]) -> bool:
+        metadata = item["metadata"]
+        name = metadata["name"]
+        return (
+            selectors.holds(labels, metadata.get("labels") or {})
+            and alike.get(NAME, name) == name
+            and (NAME, name) not in unlike
+        )
+
+    return selected
+
+
+async def _lines(items: Iterable[Mapping[str, Any]], begin: Beginning) -> AsyncGenerator[bytes, None]:
+    """All there is, when that is asked for; after it nothing happens any more."""
+    if not (begin.since or begin.only_new):
+        for item in items:
+            yield watching.encoded("ADDED", item)
+    if begin.marked:
+        metadata = {"resourceVersion": VERSION, "annotations": {watching.INITIAL_END: "true"}}
+        yield watching.encoded("BOOKMARK", {"kind": KIND, "apiVersion": DEFINITIONS, "metadata": metadata})
+    await asyncio.Event().wait()

@@ -137,7 +137,7 @@ GROUPS: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     DEFINITIONS: (
         _resource(
-            "customresourcedefinitions", "CustomResourceDefinition", ("get", "list"),
+            "customresourcedefinitions", "CustomResourceDefinition", READ,
             singular="customresourcedefinition", namespaced=False,
         ) | {"shortNames": ["crd", "crds"]},
     ),

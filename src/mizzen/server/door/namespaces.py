@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -17,7 +18,7 @@ from starlette.routing import Route
 from mizzen.errors import AlreadyExists, BadRequest, Conflict, Forbidden, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.core import CORE_VERSION
-from mizzen.kinds.meta import ACTOR_ANNOTATION, DEFAULT_NAMESPACE, Resource
+from mizzen.kinds.meta import ACTOR_ANNOTATION, DEFAULT_NAMESPACE, Resource, format_time
 from mizzen.patches import json_patch, merge
 from mizzen.patches.managed import Manager
 from mizzen.server import (
@@ -32,7 +33,7 @@ from mizzen.server import (
     watching,
     writing,
 )
-from mizzen.server.bodies import RESOURCE_LIMIT, read_patch
+from mizzen.server.bodies import RESOURCE_LIMIT, Sent, beside, read_patch, weight
 from mizzen.server.deletion import Deletion
 from mizzen.server.door import protobuf, rooms, shown, strategic
 from mizzen.server.plane import plane_of
@@ -43,6 +44,8 @@ from mizzen.stores.store import Where
 ROOT = f"/api/{CORE_VERSION}/namespaces"
 KIND = catalog.BY_NAME[namespaces.KIND]
 PATCHES = (*writing.PATCHES, strategic.MEDIA_TYPE)
+MOST_COUNTED = 1000
+"""Of one kind, when somebody asks what keeps a namespace from going."""
 
 Wanted = Callable[[Resource], tuple[Any, tuple[Manager, ...] | None]]
 """Of the namespace as it is: what it is to be, and who owns which field then; None: whoever writes what they change."""
@@ -77,7 +80,11 @@ async def read(request: Request) -> Response:
     form = shown.of(request, KIND, Query(request, "includeObject", "resourceVersion", "pretty", "timeout"))
     auth.require(request, "read", targets.namespace(_name(request)))
     found = await plane_of(request).store.get(namespaces.ref(_name(request)))
-    return JSONResponse(form.single(rooms.wire(found.wire())))
+    body = rooms.wire(found.wire())
+    if found.meta.deleted is not None:
+        # Only here, where somebody asks why it takes so long: it is looked up for them, and kept nowhere.
+        body["status"] |= rooms.remaining(await _left(request), format_time(found.meta.deleted))
+    return JSONResponse(form.single(body))
 
 
 async def create(request: Request) -> Response:
@@ -97,13 +104,14 @@ async def patch(request: Request) -> Response:
     """As its media type says. Only an apply may be of a namespace that is not there yet."""
     auth.require(request, "admin", targets.namespace(_name(request)))
     query = Query(request, *writing.QUERY, "force")
-    media_type, body = await read_patch(request, PATCHES)
-    if media_type == writing.APPLY:
-        return await _apply(request, body, query)
+    sent = await read_patch(request, PATCHES)
+    if sent.media_type == writing.APPLY:
+        return await _apply(request, sent, query)
     if query.text("force"):
         raise BadRequest("force is for apply")
-    make = {writing.MERGE: merge.merged, writing.JSON: json_patch.patched, strategic.MEDIA_TYPE: strategic.merged}
-    return await _changed(request, lambda old: (make[media_type](rooms.wire(old.wire()), body), None), query)
+    kinds = {writing.MERGE: merge.merged, writing.JSON: json_patch.patched, strategic.MEDIA_TYPE: strategic.merged}
+    make = kinds[sent.media_type]
+    return await _changed(request, lambda old: (make(rooms.wire(old.wire()), sent.body), None), query, sent.size)
 
 
 async def delete(request: Request) -> Response:
@@ -121,24 +129,24 @@ async def delete(request: Request) -> Response:
     return JSONResponse(rooms.wire(found.wire()), 200 if wish.dry_run else 202)
 
 
-async def _apply(request: Request, body: Any, query: Query) -> Response:
+async def _apply(request: Request, sent: Sent, query: Query) -> Response:
     said = query.text("fieldManager")
     if not said:
         raise BadRequest("an apply needs fieldManager: who owns what is applied", hint="?fieldManager=<your tool>")
     by, force, now = ownership.name_of(request, said), query.flag("force"), plane_of(request).now
-    document = rooms.document(body, _name(request))
+    document = rooms.document(sent.body, _name(request))
 
     def wanted(old: Resource | None) -> tuple[Any, tuple[Manager, ...]]:
         return ownership.applied(old and rooms.bare(old), document, by, now(), force=force)
 
     while True:
         try:
-            return await _changed(request, wanted, query)
+            return await _changed(request, wanted, query, sent.size)
         except NotFound:
             if rooms.metadata_of(document).get("resourceVersion"):
                 raise
         try:
-            return await _made(request, *wanted(None), query)
+            return await _made(request, *await beside(request, sent.size, partial(wanted, None)), query)
         except AlreadyExists:
             continue  # somebody else made it meanwhile: then it is changed
 
@@ -149,7 +157,8 @@ async def _made(request: Request, body: Any, owners: tuple[Manager, ...] | None,
     said = rooms.metadata_of(body).get("name")
     name = request.state.called = said if isinstance(said, str) else ""
     actor = auth.require(request, "admin", targets.namespace(name))
-    draft = rooms.decode(body, validation.of(query), request.path_params.get("name"))
+    strictness, path_says = validation.of(query), request.path_params.get("name")
+    draft = await beside(request, weight(body), partial(rooms.decode, body, strictness, path_says))
     annotations = {**draft.meta.annotations, ACTOR_ANNOTATION: actor.name}
     new = replace(draft.resource, meta=replace(draft.meta, annotations=annotations))
     new = ownership.after_update(None, new, by, plane.now()) if owners is None else ownership.with_managers(new, owners)
@@ -165,13 +174,14 @@ async def _made(request: Request, body: Any, owners: tuple[Manager, ...] | None,
     return warnings.attach(answer, draft.warnings)
 
 
-async def _changed(request: Request, wanted: Wanted, query: Query) -> Response:
+async def _changed(request: Request, wanted: Wanted, query: Query, size: int = 0) -> Response:
     plane, form, name = plane_of(request), shown.of(request, KIND, query), _name(request)
+    strictness = validation.of(query)
     by, actor = ownership.name_of(request, query.text("fieldManager")), auth.actor_of(request)
     while True:
         old = await plane.store.get(namespaces.ref(name))
-        body, owners = wanted(old)
-        draft = rooms.decode(body, validation.of(query), name)
+        body, owners = await beside(request, size + weight(old.meta.annotations), partial(wanted, old))
+        draft = await beside(request, weight(body), partial(rooms.decode, body, strictness, name))
         _refuse_stale(draft.meta.resource_version, draft.meta.uid, old)
         before = rooms.bare(old)
         new = rooms.updated(before, draft, actor.name)
@@ -188,6 +198,14 @@ async def _changed(request: Request, wanted: Wanted, query: Query) -> Response:
                     raise
                 continue  # somebody wrote meanwhile; look again
         return warnings.attach(JSONResponse(form.single(rooms.wire(new.wire()))), draft.warnings)
+
+
+async def _left(request: Request) -> list[Resource]:
+    """What is still in it, as far as the caller may see that; of much of a kind, some."""
+    where = Where(namespace=_name(request))
+    async with plane_of(request).store.snapshot() as moment:
+        pages = [await moment.list(kind, where, limit=MOST_COUNTED) for kind in namespaces.INHABITANTS]
+    return [item for page in pages for item in page.items if auth.may(request, "read", targets.of(item))]
 
 
 def _added(old: Resource, new: Resource) -> bool:

@@ -31,6 +31,8 @@ PARTS = {"log": "logs", "status": "", "scale": ""}
 """Parts of objects that have paths of their own, as the policy calls them."""
 
 _CORE = {kind.plural: kind for kind in catalog.CORE}
+_PARTED = frozenset(part["name"] for parts in (discovery.CORE, *discovery.GROUPS.values()) for part in parts)
+"""All that there is, as discovery names it: `models`, `models/status`."""
 _REVIEWS = frozenset(
     (version.partition("/")[0], resource["name"])
     for version in (discovery.AUTHORIZATION, discovery.AUTHENTICATION)
@@ -96,7 +98,8 @@ class Asker:
         verb = _verb(question.verb, kind, question.subresource)
         if verb is None:
             return Verdict(False, f"'{question.verb}' is nothing that can be done with {kind.plural}")
-        if question.subresource not in ("", *PARTS):
+        there = not question.subresource or f"{kind.plural}/{question.subresource}" in _PARTED
+        if question.subresource not in ("", *PARTS) or (alone and not there):
             return Verdict(False, f"{kind.plural} have no '{question.subresource}'")
         if alone and kind.internal and verb != "read":
             return Verdict(False, f"{kind.name} is internal: controllers write it, people only read it")

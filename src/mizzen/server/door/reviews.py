@@ -178,7 +178,7 @@ def _paths(asker: Asker) -> Iterator[dict[str, Any]]:
     if asker.actor.admin:
         yield {"verbs": [ANY], "nonResourceURLs": [ANY]}
         return
-    yield {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/readyz"]}
+    yield {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz"]}
     if asker.may_at("/version", "get").allowed:
         yield {"verbs": ["get"], "nonResourceURLs": [path for root in DISCOVERY for path in (root, f"{root}/*")]}
 

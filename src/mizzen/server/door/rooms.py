@@ -6,15 +6,17 @@ other finalizers, and the phase follows from the mark of the deletion.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mizzen.errors import BadRequest, Fault, Invalid
+from mizzen.kinds import catalog
 from mizzen.kinds import metadata as metadata_rules
 from mizzen.kinds.core import CORE_VERSION
 from mizzen.kinds.findings import Warn, unknown
-from mizzen.kinds.meta import ACTOR_ANNOTATION, Meta, Resource, name_fault
+from mizzen.kinds.meta import ACTOR_ANNOTATION, API_GROUP, Meta, Resource, name_fault
 from mizzen.server import namespaces
 from mizzen.server.namespaces import FINALIZER, KIND, NAME_LABEL
 from mizzen.server.validation import Strictness
@@ -49,6 +51,28 @@ def wire(kept: Mapping[str, Any]) -> dict[str, Any]:
         "kind": KIND, "apiVersion": CORE_VERSION, "metadata": metadata,
         "spec": {"finalizers": [FINALIZER]} if FINALIZER in held else {}, "status": {"phase": phase},
     }  # fmt: skip
+
+
+def remaining(left: Iterable[Resource], since: str) -> dict[str, Any]:
+    """For the status of one that is going: what keeps it, by kind, and who holds that, by finalizer."""
+    items = [*left]
+    kinds = Counter(f"{catalog.BY_NAME[item.kind].plural}.{API_GROUP}" for item in items)
+    holders = Counter(name for item in items for name in item.meta.finalizers)
+    content = ", ".join(f"{kind} has {count} resource instances" for kind, count in sorted(kinds.items()))
+    held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(holders.items()))
+    said = []
+    if content:
+        said.append(("Content", "Resources", f"Some resources are remaining: {content}"))
+    if held:
+        said.append(("Finalizers", "Finalizers", f"Some content in the namespace has finalizers remaining: {held}"))
+    conditions = [
+        {
+            "type": f"Namespace{type_}Remaining", "status": "True", "reason": f"Some{what}Remain",
+            "message": message, "lastTransitionTime": since,
+        }
+        for type_, what, message in said
+    ]  # fmt: skip
+    return {"conditions": conditions} if conditions else {}
 
 
 def decode(body: Any, strictness: Strictness, name: str | None = None) -> Draft:

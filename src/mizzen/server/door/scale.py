@@ -10,14 +10,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.errors import BadRequest, Fault, Invalid, NotFound
+from mizzen.kinds.findings import Warn, unknown
 from mizzen.kinds.meta import Resource
 from mizzen.patches import json_patch, merge
-from mizzen.server import addressed, writing
+from mizzen.server import addressed, validation, writing
 from mizzen.server.bodies import read_object, read_patch
 from mizzen.server.query import Query
+from mizzen.server.validation import Strictness
 from mizzen.server.writing import Wish
 
 KIND = "InferenceModel"
+VERSION = "autoscaling/v1"
+TOP = ("kind", "apiVersion", "metadata", "spec", "status")
+TOLD = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+"""Of the metadata of the object."""
 
 
 def routes(path: str) -> list[Route]:
@@ -38,41 +44,65 @@ async def replace(request: Request) -> Response:
     _refuse_other_kinds(request)
     await addressed.found(request, "write")
     query = Query(request, *writing.QUERY)
-    body = await read_object(request)
-    return await writing.changed(request, lambda old: _scaled(old, body), query, show=shown)
+    body, strictness = await read_object(request), validation.of(query)
+    return await writing.changed(request, lambda old: _scaled(old, body, strictness), query, show=shown)
 
 
 async def patch(request: Request) -> Response:
     _refuse_other_kinds(request)
     await addressed.found(request, "write")
     query = Query(request, *writing.QUERY, "force")
-    media_type, body = await read_patch(request, writing.PATCHES)
-    make = json_patch.patched if media_type == writing.JSON else merge.merged
-    return await writing.changed(request, lambda old: _scaled(old, make(shown(old), body)), query, show=shown)
+    sent, strictness = await read_patch(request, writing.PATCHES), validation.of(query)
+    make = json_patch.patched if sent.media_type == writing.JSON else merge.merged
+
+    def wanted(old: Resource) -> Wish:
+        return _scaled(old, make(shown(old), sent.body), strictness)
+
+    return await writing.changed(request, wanted, query, show=shown, size=sent.size)
 
 
 def shown(resource: Resource) -> dict[str, Any]:
     meta = resource.meta.wire()
-    told = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
-        "kind": "Scale", "apiVersion": "autoscaling/v1",
-        "metadata": {name: meta[name] for name in told if name in meta},
+        "kind": "Scale", "apiVersion": VERSION,
+        "metadata": {name: meta[name] for name in TOLD if name in meta},
         "spec": {"replicas": resource.spec.get("replicas", 1)},
         "status": {"replicas": resource.status.get("readyReplicas") or 0, "selector": ""},
     }  # fmt: skip
 
 
-def _scaled(old: Resource, scale: Any) -> Wish:
+def _scaled(old: Resource, scale: Any, strictness: Strictness) -> Wish:
     if not isinstance(scale, Mapping):
         raise BadRequest("what is sent is no Scale")
-    spec, metadata = scale.get("spec"), scale.get("metadata")
-    replicas = spec.get("replicas") if isinstance(spec, Mapping) else None
-    if replicas is None:
-        raise Invalid.of("the Scale", (Fault("spec.replicas", "required"),))
+    spec, metadata = _within(scale, "spec"), _within(scale, "metadata")
+    strange = (*unknown(scale, TOP), *unknown(metadata, TOLD, "metadata"), *unknown(spec, ("replicas",), "spec"))
+    faults = [*(strange if strictness == "Strict" else ()), *_other_faults(old, scale, metadata)]
+    if spec.get("replicas") is None:
+        faults.append(Fault("spec.replicas", "required"))
+    if faults:
+        raise Invalid.of("the Scale", tuple(faults))
     wire = old.wire()
-    version = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
-    told = {**wire["metadata"], "resourceVersion": version or ""}
-    return Wish({**wire, "metadata": told, "spec": {**old.spec, "replicas": replicas}})
+    # Which state and which object is meant is asked of these, where it is of every change.
+    meant = {name: metadata.get(name) or "" for name in ("resourceVersion", "uid")}
+    told = tuple(Warn(fault.path, fault.message) for fault in strange) if strictness == "Warn" else ()
+    document = {**wire, "metadata": {**wire["metadata"], **meant}, "spec": {**old.spec, "replicas": spec["replicas"]}}
+    return Wish(document, warnings=told)
+
+
+def _other_faults(old: Resource, scale: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[Fault]:
+    """Is it a Scale, and that of this object? Who leaves it out means what the path says."""
+    asked = [
+        ("kind", scale.get("kind"), "Scale"),
+        ("apiVersion", scale.get("apiVersion"), VERSION),
+        ("metadata.name", metadata.get("name"), old.meta.name),
+        ("metadata.namespace", metadata.get("namespace"), old.meta.namespace),
+    ]
+    return [Fault(path, f"must be '{right}' here") for path, said, right in asked if said not in (None, "", right)]
+
+
+def _within(scale: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = scale.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _refuse_other_kinds(request: Request) -> None:

@@ -1,4 +1,4 @@
-"""Answers in the form that their reader asked for: as a Table, or as they are."""
+"""Answers in the form that their reader asked for: as a Table, metadata alone, or as they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mizzen.kinds.catalog import Kind
 from mizzen.kinds.meta import API_VERSION, Resource
 from mizzen.server import answers
 from mizzen.server.door import accept, tables
-from mizzen.server.door.tables import Layout
+from mizzen.server.door.tables import Layout, Outline
 from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
 from mizzen.server.watching import Form, Forms
@@ -33,7 +33,7 @@ def as_it_is(item: Mapping[str, Any]) -> Mapping[str, Any]:
 class Shown:
     """For one request. What it is handed is in the wire form."""
 
-    layout: Layout | None
+    layout: Layout | Outline | None
     """None: as they are."""
     now: Callable[[], datetime]
 
@@ -78,5 +78,10 @@ def of(request: Request, kind: Kind, query: Query) -> Shown:
     include = next((one for one in tables.INCLUDES if one == said), None)
     if include is None:
         raise BadRequest(f"includeObject={said!r}: must be one of {', '.join(tables.INCLUDES)}")
-    asked = accept.wants_table(request.headers)
-    return Shown(tables.layout(kind, include) if asked else None, plane_of(request).now)
+    layout: Layout | Outline | None = None
+    match accept.wanted(request.headers):
+        case "Table":
+            layout = tables.layout(kind, include)
+        case "Metadata":
+            layout = Outline()
+    return Shown(layout, plane_of(request).now)

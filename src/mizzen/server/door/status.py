@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,7 +20,7 @@ from mizzen.kinds.findings import faults_of
 from mizzen.kinds.meta import Resource
 from mizzen.patches import json_patch, merge
 from mizzen.server import addressed, auth, targets, writing
-from mizzen.server.bodies import read_object, read_patch
+from mizzen.server.bodies import beside, read_object, read_patch, weight
 from mizzen.server.door import shown
 from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
@@ -51,9 +52,9 @@ async def patch(request: Request) -> Response:
     """An apply is a merge here: nobody but controllers owns a status."""
     await _allowed(request)
     query = Query(request, *QUERY)
-    media_type, body = await read_patch(request, writing.PATCHES)
-    make = json_patch.patched if media_type == writing.JSON else merge.merged
-    return await _written(request, lambda old: make(old.wire(), body), query)
+    sent = await read_patch(request, writing.PATCHES)
+    make = json_patch.patched if sent.media_type == writing.JSON else merge.merged
+    return await _written(request, lambda old: make(old.wire(), sent.body), query, sent.size)
 
 
 async def _allowed(request: Request) -> Resource:
@@ -62,12 +63,14 @@ async def _allowed(request: Request) -> Resource:
     return resource
 
 
-async def _written(request: Request, wanted: Callable[[Resource], Any], query: Query) -> Response:
+async def _written(request: Request, wanted: Callable[[Resource], Any], query: Query, size: int = 0) -> Response:
     form, store = shown.of(request, addressed.kind_of(request), query), plane_of(request).store
     actor = auth.actor_of(request)
     while True:
         old = await store.get(addressed.ref_of(request))
-        new = replace(old, status=_status(request, wanted(old), old))
+        document = await beside(request, size + weight(old.spec), partial(wanted, old))
+        status = await beside(request, weight(document), partial(_status, request, document, old))
+        new = replace(old, status=status)
         if query.dry_run():
             return JSONResponse(form.single(new.wire()))
         try:

@@ -75,8 +75,24 @@ class Layout:
                 return {"cells": cells}
             case "Object":
                 return {"cells": cells, "object": dict(item)}
-        partial = {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": item["metadata"]}
-        return {"cells": cells, "object": partial}
+        return {"cells": cells, "object": _partial(item)}
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """Metadata alone, for those who only want to know what there is, and whose."""
+
+    include: Literal["Outline"] = "Outline"
+
+    def listed(self, listing: Wire, _now: datetime) -> dict[str, Any]:
+        return {
+            "kind": "PartialObjectMetadataList", "apiVersion": META, "metadata": dict(listing["metadata"]),
+            "items": [_partial(item) for item in listing["items"]],
+        }  # fmt: skip
+
+    def single(self, item: Wire, _now: datetime, *, head: bool = True) -> dict[str, Any]:
+        """`head` is for tables."""
+        return _partial(item)
 
 
 def layout(kind: Kind, include: Include = "Metadata") -> Layout:
@@ -86,6 +102,10 @@ def layout(kind: Kind, include: Include = "Metadata") -> Layout:
     shown = [_definition(column) for column in columns.columns_of(kind)]
     wide = [definition for definition in shown if definition.wide]
     return Layout((NAME, *(one for one in shown if not one.wide), AGE, *wide, WRITER), include)
+
+
+def _partial(item: Wire) -> dict[str, Any]:
+    return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": item["metadata"]}
 
 
 def _definition(column: columns.Described) -> Definition:

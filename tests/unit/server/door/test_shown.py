@@ -47,6 +47,19 @@ def test_an_object_is_a_table_of_one_row(reader: httpx2.Client) -> None:
     assert whole["rows"][0]["object"]["kind"] == "Model"
 
 
+def test_metadata_comes_alone_to_who_wants_no_more(reader: httpx2.Client, admin: httpx2.Client) -> None:
+    whole = admin.get(MODELS).json()
+    accept = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io,application/json"
+    listed = reader.get(MODELS, headers={"accept": accept.format("List")}).json()
+    assert (listed["kind"], listed["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
+    assert [item["metadata"] for item in listed["items"]] == [item["metadata"] for item in whole["items"]]
+    one = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": whole["items"][0]["metadata"]}
+    assert listed["items"][0] == one
+    assert reader.get(f"{MODELS}/a", headers={"accept": accept.format("")}).json() == one
+    with reader.stream("GET", MODELS, params={"watch": "true"}, headers={"accept": accept.format("")}) as response:
+        assert json.loads(next(response.iter_lines())) == {"type": "ADDED", "object": one}
+
+
 def test_others_get_objects_as_they_are(plane: Harness, reader: httpx2.Client) -> None:
     plain = plane.client(accept="application/json")
     assert plain.get(MODELS).json()["kind"] == "ModelList"
