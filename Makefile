@@ -29,7 +29,7 @@ PORTS := --port $(PORT) --inference-port $(shell expr $(PORT) + 1) --tls-port $(
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-faults test-conformance check gen clients lock bench bench-core bench-scale clean moved
+.PHONY: help setup run test test-faults test-conformance check gen clients lock bench bench-core bench-scale bench-peers bench-footprint clean moved
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,9 +76,9 @@ lock: ## Resolve the dependencies of pyproject.toml into requirements/ (ARGS=--u
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv: 'pipx install uv', or name it with UV=path/to/uv." >&2; exit 1; }
 	@$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
 		--custom-compile-command "make lock" pyproject.toml --all-extras --group dev -o requirements/dev.txt $(ARGS)
-	@cd tests/conformance/requirements && for file in *.in; do \
+	@for folder in tests/conformance/requirements bench/peers/requirements; do (cd $$folder && for file in *.in; do \
 		$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
-			--custom-compile-command "make lock" $$file -o $${file%.in}.txt $(ARGS) || exit 1; done
+			--custom-compile-command "make lock" $$file -o $${file%.in}.txt $(ARGS) || exit 1; done) || exit 1; done
 	@cd tests/conformance/requirements/typescript && npm install --package-lock-only --no-audit --no-fund --loglevel=error
 
 bench: setup ## Measure what a request costs: predictions beside nginx and FastAPI, then the control API
@@ -90,6 +90,12 @@ bench-scale: setup ## Starts and changes of a whole plane over 100 and 10,000 mo
 
 bench-core: setup ## The control API alone, over a small and a large store (ARGS="--rounds 3")
 	@$(PY) -m bench.core $(ARGS)
+
+bench-peers: setup ## Mizzen beside other model servers, each in .venvs/bench-<name> (ARGS="--only mizzen,mlserver --cases iris")
+	@$(PY) -m bench.peers.run $(ARGS)
+
+bench-footprint: setup ## What Mizzen weighs: installed size, start and memory of a runtime beside a bare process
+	@$(PY) -m bench.footprint $(ARGS)
 
 clean: ## Remove .venv, caches and build output (data dirs stay)
 	@rm -rf .venv .venvs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench/results

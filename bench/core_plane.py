@@ -54,8 +54,10 @@ async def serve(folder: Path) -> None:
         await store.close()
 
 
-async def _no_logs(workload: Resource, *, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
-    if workload.meta.name and tail is None and follow:
+async def _no_logs(
+    workload: Resource, *, tail: int | None, follow: bool, places: dict[int, str] | None
+) -> AsyncIterator[bytes]:
+    if workload.meta.name and tail is None and follow and places:
         yield b""
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 SCRIPT = Path(__file__).with_name("post.lua")
+JSON = MappingProxyType({"Content-Type": "application/json"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +29,10 @@ class LoadFailed(Exception):
     """wrk could not run; the message holds what it said."""
 
 
-def run(url: str, body: Path, connections: int, seconds: int) -> Load:
+def run(url: str, body: Path, connections: int, seconds: int, headers: Mapping[str, str] = JSON) -> Load:
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s"]
     done = subprocess.run(
-        [*command, "-s", str(SCRIPT), url, "--", str(body)],
+        [*command, "-s", str(SCRIPT), url, "--", str(body), *(f"{name}={value}" for name, value in headers.items())],
         capture_output=True,
         text=True,
         check=False,

@@ -21,6 +21,8 @@ from bench import contestants, load, report
 from bench.run import THREADS, missing_programs
 
 COLUMNS, ROWS = 30, 1000
+Round = tuple[load.Load, load.Load, load.Load]
+"""Small requests alone, small ones beside large ones, and those large ones."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,20 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if problem := missing_programs(nginx=False):
         print(problem, file=sys.stderr)
         return 1
-    with tempfile.TemporaryDirectory(prefix="mzm-") as name:
-        folder = Path(name).resolve()
-        small, large = question(folder, 1), question(folder, ROWS)
-        first = json.loads(small.read_text())
-        positive = int(first["inputs"][0]["data"][0] > 0)
-        server = contestants.Mizzen(folder, train(folder), question=first, answer=[positive])
-        try:
-            server.start()
-            load.run(server.url, small, connections=8, seconds=1)  # warm
-            load.run(server.url, large, connections=2, seconds=1)
-            rounds = [measure(server.url, small, large, options) for _ in range(options.rounds)]
-        finally:
-            server.stop()
-    show(rounds)
+    show(rounds(options.rounds, options.seconds, options.small, options.large))
     return 0
 
 
@@ -53,6 +42,23 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--small", type=int, default=16, metavar="N", help="connections that ask one row")
     parser.add_argument("--large", type=int, default=4, metavar="N", help=f"connections that ask {ROWS} rows")
     return parser.parse_args(arguments)
+
+
+def rounds(number: int, seconds: int, small: int = 16, large: int = 4) -> list[Round]:
+    """Of a plane that is brought up for it: one row over `small` connections, many over `large` ones."""
+    with tempfile.TemporaryDirectory(prefix="mzm-") as name:
+        folder = Path(name).resolve()
+        one, many = question(folder, 1), question(folder, ROWS)
+        first = json.loads(one.read_text())
+        positive = int(first["inputs"][0]["data"][0] > 0)
+        server = contestants.Mizzen(folder, train(folder), question=first, answer=[positive])
+        try:
+            server.start()
+            load.run(server.url, one, connections=8, seconds=1)  # warm
+            load.run(server.url, many, connections=2, seconds=1)
+            return [measure(server.url, (one, small), (many, large), seconds) for _ in range(number)]
+        finally:
+            server.stop()
 
 
 def train(folder: Path) -> Path:
@@ -76,18 +82,22 @@ def question(folder: Path, rows: int) -> Path:
     return path
 
 
-def measure(url: str, small: Path, large: Path, options: argparse.Namespace) -> tuple[load.Load, load.Load, load.Load]:
-    """Of small requests alone, and of small and large ones at once."""
-    alone = load.run(url, small, options.small, options.seconds)
+def measure(url: str, small: tuple[Path, int], large: tuple[Path, int], seconds: int) -> Round:
+    """Of small requests alone, and of small and large ones at once; each with its connections."""
+    alone = load.run(url, *small, seconds)
     beside: list[load.Load] = []
-    other = threading.Thread(target=lambda: beside.append(load.run(url, large, options.large, options.seconds)))
+    other = threading.Thread(target=lambda: beside.append(load.run(url, *large, seconds)))
     other.start()
-    mixed = load.run(url, small, options.small, options.seconds)
+    mixed = load.run(url, *small, seconds)
     other.join()
     return alone, mixed, beside[0]
 
 
-def show(rounds: Sequence[tuple[load.Load, load.Load, load.Load]]) -> None:
+def ratio(rounds: Sequence[Round]) -> float:
+    return median(mixed.p99_ms / alone.p99_ms for alone, mixed, _ in rounds)
+
+
+def show(rounds: Sequence[Round]) -> None:
     rows: list[tuple[str, ...]] = [("requests", "per second", "p50 ms", "p99 ms", "errors")]
     for what, seen in zip(
         ("one row, alone", "one row, beside", f"{ROWS} rows"), zip(*rounds, strict=True), strict=True
@@ -99,8 +109,8 @@ def show(rounds: Sequence[tuple[load.Load, load.Load, load.Load]]) -> None:
             report.number(median(one.p99_ms for one in seen)),
             str(sum(one.errors for one in seen)),
         ))  # fmt: skip
-    ratio = median(mixed.p99_ms / alone.p99_ms for alone, mixed, _ in rounds)
-    print(f"\n{report.table(rows)}\n\np99 of one row beside {ROWS} rows is {ratio:.2f} times its p99 alone.")
+    times = ratio(rounds)
+    print(f"\n{report.table(rows)}\n\np99 of one row beside {ROWS} rows is {times:.2f} times its p99 alone.")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
--- wrk script. Arguments: a file whose content is posted as JSON. Prints one line that starts with RESULT.
+-- wrk script. Arguments: a file whose content is posted, and headers as Name=value. Prints one line that starts
+-- with RESULT.
 
 function init(args)
   local file = assert(io.open(args[1], "rb"))
   wrk.method = "POST"
   wrk.body = file:read("*a")
-  wrk.headers["Content-Type"] = "application/json"
   file:close()
+  for number = 2, #args do
+    local name, value = args[number]:match("^([^=]+)=(.*)$")
+    wrk.headers[name] = value
+  end
 end
 
 function done(summary, latency, requests)

@@ -16,14 +16,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 from bench import contestants, load, procfs, report
 
 RESULTS = contestants.HERE / "results" / "latest.json"
 PACKAGES = {"wrk": "wrk", "nginx": "nginx-light"}
+Server = TypeVar("Server", bound=contestants.Contestant)
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -116,10 +118,16 @@ def start(server: contestants.Contestant) -> report.Footprint:
 
 
 def window(
-    server: contestants.Contestant, question: Path, connections: int, round_: int, seconds: int
+    server: contestants.Contestant,
+    question: Path,
+    connections: int,
+    round_: int,
+    seconds: int,
+    *,
+    headers: Mapping[str, str] = load.JSON,
 ) -> report.Window:
     busy, generator, before = procfs.busy_seconds(), contestants.children_cpu(), by_role(server)
-    seen = load.run(server.url, question, connections, seconds)
+    seen = load.run(server.url, question, connections, seconds, headers)
     after = by_role(server)
     busy, generator = procfs.busy_seconds() - busy, contestants.children_cpu() - generator
     spent = {role: after.get(role, 0.0) - before.get(role, 0.0) for role in after | before}
@@ -149,16 +157,16 @@ def by_role(server: contestants.Contestant) -> dict[str, float]:
     return sums
 
 
-def rotated(servers: Sequence[contestants.Contestant], by: int) -> list[contestants.Contestant]:
+def rotated(servers: Sequence[Server], by: int) -> list[Server]:
     """Another one goes first each round, so that nobody always runs on the warmest or the busiest machine."""
     by %= len(servers)
     return [*servers[by:], *servers[:by]]
 
 
-def progress(done: report.Window) -> None:
+def progress(done: report.Window, before: str = "") -> None:
     cost, rate = report.number(done.cpu_us), report.number(done.per_second)
     print(
-        f"round {done.round}  {done.connections:>3} connections  {done.contestant:<8} {cost:>6} µs  {rate:>6}/s"
+        f"{before}round {done.round}  {done.connections:>3} connections  {done.contestant:<8} {cost:>6} µs  {rate:>6}/s"
         f"  errors {done.errors}  other load {done.other_cores:.2f}",
         flush=True,
     )

@@ -1,12 +1,11 @@
 #!/bin/sh
 # Makes .venvs/<name> from each tests/conformance/requirements/<name>.txt, unless it is there as the file says; and
 # .venvs/typescript from the package-lock.json there. Words are names: only these.
-# Clients of others, each by itself: they need not agree with us, or with each other. $PYTHON is what to build on.
+# $PYTHON is what to build on.
 set -eu
 
 cd "$(dirname "$0")/.."
 cd "$(pwd -P)"
-python=${PYTHON:-python3}
 only=" $* "
 
 wants() {
@@ -16,25 +15,10 @@ wants() {
 for wanted in tests/conformance/requirements/*.txt; do
     name=$(basename "$wanted" .txt)
     wants "$name" || continue
-    venv=.venvs/$name
-    stamp=$venv/.ready
-    # Holds the path too: programs in a venv name their interpreter by it.
-    now=$(pwd && cat "$wanted")
-    [ "$(cat "$stamp" 2>/dev/null)" != "$now" ] || continue
-    echo "Setting up $venv ..."
-    rm -rf "$venv"
-    "$python" -m venv "$venv" || {
-        rm -rf "$venv"
-        echo "$python cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv" >&2
+    tools/venv.sh ".venvs/$name" "$wanted" || {
+        echo "The tests of other clients cannot run without it; all else can." >&2
         exit 1
     }
-    # -qq: errors only. Warnings here are about where packages are looked for, which is the machine's affair.
-    "$venv/bin/python" -m pip install -qq --disable-pip-version-check --require-hashes -r "$wanted" || {
-        rm -rf "$venv"
-        echo "Cannot install $wanted. Without a package registry the tests of other clients cannot run; all else can." >&2
-        exit 1
-    }
-    printf '%s\n' "$now" >"$stamp"
 done
 
 wants typescript || exit 0

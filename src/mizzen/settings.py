@@ -58,6 +58,9 @@ class Settings:
         "", "Framework of models and versions that name none and whose files do not tell; empty: they must."
     )
     log_level: str = _setting("info", "debug, info, warning or error.")
+    access_log: str = _setting(
+        "errors", "Requests of the inference API that are logged: off, errors (5xx only) or all; 'mizzen logs access'."
+    )
     oidc_issuer: str = _setting("", "Address of the OpenID Connect issuer whose JWTs are taken; empty: none are.")
     oidc_audience: str = _setting("", "What a JWT must name as its audience. Needed with oidc_issuer.")
     oidc_keys: str = _setting(
@@ -166,6 +169,8 @@ class Settings:
             faults.append(Fault("gateways", "must be 1 to 64"))
         if self.log_level not in ("debug", "info", "warning", "error"):
             faults.append(Fault("log_level", f"{self.log_level!r} is none of debug, info, warning, error"))
+        if self.access_log not in ("off", "errors", "all"):
+            faults.append(Fault("access_log", f"{self.access_log!r} is none of off, errors, all"))
         above_0 = (
             "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "max_body_bytes",
             "max_upload_bytes", "max_unpacked_bytes", "keep_events", "untaken_seconds",

@@ -46,6 +46,8 @@ class Run:
     config: str = ""
     """More of a schemathesis.toml, such as what holds for single operations."""
     flags: tuple[str, ...] = field(default=())
+    hooks: Path = HOOKS
+    """A module that tells it what no document can."""
 
     def against(self, url: str, token: str, home: Path, document: str = "/openapi.json") -> str:
         """What it said at the end; fails with all of it unless it found nothing. `home` is a folder for its files."""
@@ -53,7 +55,7 @@ class Run:
         file = home / "schemathesis.toml"
         bearer = f"[auth.openapi]\nbearer = {{ bearer = {json.dumps(token)} }}"
         checks = "\n".join(f"{name}.enabled = {json.dumps(name in self.checks)}" for name in CHECKS)
-        file.write_text(f"hooks = {json.dumps(str(HOOKS))}\n{bearer}\n[checks]\n{checks}\n{self.config}\n")
+        file.write_text(f"hooks = {json.dumps(str(self.hooks))}\n{bearer}\n[checks]\n{checks}\n{self.config}\n")
         file.chmod(0o600)
         done = subprocess.run(
             [_program(), "--config-file", str(file), "run", f"{url}{document}", *self._flags()],

@@ -17,7 +17,7 @@ import pytest
 
 from tests.conformance.kubectl import CHECKOUT
 from tests.support import models, planes
-from tests.support.load import COEFFICIENTS
+from tests.support.caller import COEFFICIENTS
 from tools import generated_clients
 
 PROGRAMS = Path(__file__).with_name("programs") / "with_generated"

@@ -1,4 +1,6 @@
-"""Unmodified clients of others for inference, Triton's and KServe's, each in its own environment, against a plane."""
+"""Unmodified clients of others for inference, each in its own environment, against a plane: Triton's, KServe's, and
+what TF Serving tells people to use.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from tests.conformance import clients
 from tests.support import planes
 
-VENVS = ("tritonclient", "kserve")
+VENVS = ("tritonclient", "kserve", "requests")
 ECHO = "def predict(inputs):\n    return inputs\n"
 PROGRAMS = [(venv, program) for venv in VENVS for program in clients.programs_of(venv)]
 

@@ -118,6 +118,10 @@ def test_logs(world: World) -> None:
         await until(lambda: printed(engine, talks, b"0\n1\n2\n3\n4\n"))
         assert await collect(engine, talks, tail=2) == b"3\n4\n"
         assert await collect(engine, talks, tail=0) == b""
+        places: dict[int, str] = {}
+        assert await collect(engine, talks, places=places) == b"0\n1\n2\n3\n4\n"
+        assert await collect(world.engine(), talks, places=places) == b""
+        assert await collect(engine, talks, places={0: "4-0"}) == b"2\n3\n4\n"
         two = changed(talks, replicas=2)
         await engine.apply(two)
         await until(lambda: printed(engine, two, b"[0] 3\n[0] 4\n[1] 3\n[1] 4\n", tail=2))

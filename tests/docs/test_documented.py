@@ -39,7 +39,7 @@ MODULES = {"components": components.TYPES, "traits": traits.TYPES, "policies": p
 
 GIVES_REASONS = sorted(
     [
-        *SOURCE.glob("controllers/*.py"), *SOURCE.glob("reconcile/*.py"), *SOURCE.glob("engines/**/*.py"),
+        *SOURCE.glob("controllers/**/*.py"), *SOURCE.glob("reconcile/*.py"), *SOURCE.glob("engines/**/*.py"),
         SOURCE / "kinds" / "catalog.py", SOURCE / "kinds" / "placement.py",
     ]
 )  # fmt: skip

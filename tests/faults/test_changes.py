@@ -1,7 +1,13 @@
-"""Everything that may change about what is served, one thing after the other, under load: no request fails."""
+"""Everything that may change about what is served, one thing after the other, under load: no request fails.
+
+Two gateways, so that what is told to them is told to several.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +18,7 @@ import pytest
 from tests.support import load, models, planes
 
 SERVERS = "/apis/mizzen.dev/v1alpha1/namespaces/default/inferencemodels"
-RATE = 100
+RATE = 500
 
 
 class Server:
@@ -41,9 +47,17 @@ class Server:
 
     def until_ready(self, replicas: int) -> None:
         def done() -> bool:
-            return self.ready()[0] == "True" and len(self.plane.pids("runtime")) == replicas
+            with contextlib.suppress(httpx2.HTTPError):  # of a plane that was killed
+                return self.ready()[0] == "True" and len(self.plane.pids("runtime")) == replicas
+            return False
 
         planes.wait_until(done, f"{replicas} replicas of the new spec, and nothing of the old")
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[planes.TestPlane]:
+    with planes.running_plane(tmp_path / "data", "--gateways", "2") as running:
+        yield running
 
 
 @pytest.fixture
@@ -106,7 +120,7 @@ def test_versions_and_aliases_that_move_fail_no_request(server: Server, tmp_path
     alias = f"{plane.inference_url}/v2/models/weigher/versions/prod/infer"
     planes.wait_until(lambda: httpx2.get(alias.replace("/infer", "/ready")).status_code == 200, "the alias answers")
     name = f"{plane.inference_url}/v2/models/weigher/infer"
-    with load.steady_load(name, RATE) as by_name, load.steady_load(alias, RATE) as by_alias:
+    with load.steady_load(name, RATE // 2) as by_name, load.steady_load(alias, RATE // 2) as by_alias:
         plane.cli("deploy", "model.joblib", "--name", "weigher", cwd=tmp_path)
         flowing(by_name)()
         control.put("/model/weigher/alias/prod", json={"version": "2"}).raise_for_status()
@@ -125,3 +139,58 @@ def test_versions_and_aliases_that_move_fail_no_request(server: Server, tmp_path
         flowing(by_alias)()
     checked(by_name)
     checked(by_alias)
+
+
+def test_one_of_several_servers_of_a_version_may_go_at_any_time(server: Server) -> None:
+    plane, control = server.plane, server.control
+    made = control.post("/model/weigher/serve/1", json={})
+    assert made.status_code == 201, made.text
+    other = made.json()["id"]
+    planes.wait_until(lambda: httpx2.get(f"{plane.inference_url}/v2/models/{other}/ready").is_success, "it answers")
+    with load.steady_load(f"{plane.inference_url}/v2/models/weigher/infer", RATE) as running:
+        answers = flowing(running)
+        answers()
+        for number in range(2):
+            pids = plane.pids("runtime")
+            assert len(pids) == 2
+            os.kill(pids[number], signal.SIGKILL)
+            answers()
+            planes.wait_until(lambda: len(plane.pids("runtime")) == 2 and server.ready()[0] == "True", "it is back")
+            answers()
+        assert control.delete(f"/model/weigher/serve/1/{other}?wait=true").json()["deleted"]
+        assert len(plane.pids("runtime")) == 1
+        answers()
+    checked(running)
+
+
+def test_the_old_process_ends_when_every_gateway_has_left_it(server: Server) -> None:
+    plane = server.plane
+    [old, slow] = plane.pid("runtime"), plane.pid("gateway-1")
+    os.kill(slow, signal.SIGSTOP)
+    try:
+        server.change(env=[{"name": "MODE", "value": "fast"}])
+        planes.wait_until(lambda: server.ready()[0] == "True", "the new one answers")
+        assert old in plane.pids("runtime"), "one gateway still sends there, for all that is known"
+    finally:
+        os.kill(slow, signal.SIGCONT)
+    server.until_ready(1)
+    assert old not in plane.pids("runtime")
+    # One that is dead is not waited for, and its successor begins with the Table there is.
+    os.kill(slow, signal.SIGKILL)
+    server.change(env=[{"name": "MODE", "value": "slow"}])
+    server.until_ready(1)
+    planes.wait_until(lambda: plane.pids("gateway-1"), "it is back")
+
+
+def test_a_plane_that_is_killed_in_the_middle_of_a_switch_ends_it(server: Server) -> None:
+    plane = server.plane
+    with load.steady_load(f"{plane.inference_url}/v2/models/weigher/infer", RATE) as running:
+        answers = flowing(running)
+        for number in range(3):
+            answers()
+            server.change(env=[{"name": "MODE", "value": f"{number}"}])
+            planes.wait_until(lambda: len(plane.pids("runtime")) == 2, "the new one begins")
+            os.kill(plane.pid("plane"), signal.SIGKILL)
+            server.until_ready(1)
+        answers()
+    checked(running)

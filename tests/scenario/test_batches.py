@@ -94,17 +94,16 @@ def test_requests_do_share_batches(url: str) -> None:
     """Else the test below would prove nothing."""
     batch = [Ask("good", number, 1) for number in range(60)]
     asyncio.run(ask_all(url, batch))
-    # Each connection is taken by one of two gateways, which tells of its own requests only: of many or of few.
-    planes.wait_until(lambda: shared_batches(url), "a gateway tells of batches of more than three")
+    planes.wait_until(lambda: shared_batches(url), "the gateways tell of batches of more than three")
 
 
 def shared_batches(url: str) -> bool:
-    counts = dict.fromkeys(("mizzen_batch_items_count", "mizzen_batch_items_sum"), 0.0)
+    counts = dict.fromkeys(("mizzen_batch_size_count", "mizzen_batch_size_sum"), 0.0)
     for line in httpx2.get(url.split("/v2/", maxsplit=1)[0] + "/metrics", verify=False).text.splitlines():
         name = line.partition("{")[0]
         if name in counts:
             counts[name] += float(line.rpartition(" ")[2])
-    return counts["mizzen_batch_items_sum"] > 3 * counts["mizzen_batch_items_count"] > 0
+    return counts["mizzen_batch_size_sum"] > 3 * counts["mizzen_batch_size_count"] > 0
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -156,6 +156,7 @@ def _imported() -> None:
         importlib.import_module(module.name)
     for name in ("mizzen.sdk.client", "mizzen.sdk.locate", "mizzen.manifests.lint", "typer._adapters"):
         importlib.import_module(name)
+    importlib.import_module("mizzen.cli.app").command()
 
 
 if __name__ == "__main__":

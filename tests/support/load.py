@@ -1,21 +1,19 @@
-"""A steady load on the inference API that checks every answer and remembers every failure.
-
-Open loop: requests start at their time whether or not earlier ones have been answered, as real callers do.
-"""
+"""A steady load on the inference API that checks every answer and remembers every failure. See `caller`."""
 
 from __future__ import annotations
 
-import asyncio
 import json
+import subprocess
+import sys
 import threading
-import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from pathlib import Path
 
-COEFFICIENTS = (1.0, 10.0, 100.0, 1000.0)
-"""The model under load answers row · COEFFICIENTS, so each answer tells whose row it was."""
+KEPT = 0.9
+"""Of the requests that were due, so many must have been sent: else the load was another one than the test speaks of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +21,8 @@ class Failure:
     what: str
     started: float
     connected: float
-    """When its connection was opened: a request can only be in flight in a process that had accepted it."""
+    """When its connection was opened, by the monotonic clock: a request can only be in flight in a process that had
+    accepted it."""
 
 
 @dataclass(slots=True)
@@ -32,106 +31,63 @@ class Report:
     right: int = 0
     wrong: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    seconds: float = 0.0
+    """In which they were sent; 0: not over yet."""
+    latest: float = 0.0
+    """Most seconds that one was sent after its time."""
+
+    def __str__(self) -> str:
+        kinds = Counter(failure.what.partition(" ")[0] for failure in self.failures)
+        failed = ", ".join(f"{count} x {kind}" for kind, count in kinds.items()) or "none"
+        rate = self.sent / self.seconds if self.seconds else 0.0
+        return (
+            f"{self.sent} sent in {self.seconds:.1f} s ({rate:.0f}/s, at most {self.latest:.2f} s late), "
+            f"{self.right} right, {len(self.wrong)} wrong, failed: {failed}"
+        )
 
 
 class Load:
     """`rate` requests a second to `url` until stopped."""
 
-    def __init__(self, url: str, rate: int = 500) -> None:
-        parts = urlsplit(url)
-        assert parts.hostname is not None
-        self._host, self._port, self._path = parts.hostname, parts.port, parts.path
-        self._rate = rate
-        self._idle: list[_Connection] = []
-        self._stop = threading.Event()
+    def __init__(self, url: str, rate: int) -> None:
+        self.rate = rate
         self.report = Report()
-
-    async def run(self) -> None:
-        begin = time.monotonic()
-        tasks: set[asyncio.Task[None]] = set()
-        while not self._stop.is_set():
-            due = int((time.monotonic() - begin) * self._rate)
-            while self.report.sent < due:
-                self.report.sent += 1
-                task = asyncio.create_task(self._one(self.report.sent))
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
-            await asyncio.sleep(0.002)
-        await asyncio.gather(*tasks)
-        for connection in self._idle:
-            await connection.close()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.caller", url, str(rate)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
+        )
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
 
     def stop(self) -> None:
-        self._stop.set()
+        """Returns when all that was sent is answered."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._reader.join()
+        assert self._process.wait() == 0, "the process that makes the load failed"
 
-    async def _one(self, number: int) -> None:
-        started = time.monotonic()
-        connection = None
-        try:
-            connection = await self._connection()
-            row = [number % 10, number // 10 % 10, number // 100 % 10, number // 1000]
-            status, body = await connection.post(self._path, row)
-        except (OSError, EOFError) as error:
-            opened = connection.opened if connection else started
-            self.report.failures.append(Failure(repr(error), started, opened))
-            if connection is not None:
-                await connection.close()
-            return
-        if status != 200:
-            self.report.failures.append(Failure(f"{status} {body[:200]!r}", started, connection.opened))
-        else:
-            got = json.loads(body)["outputs"][0]["data"]
-            want = sum(value * weight for value, weight in zip(row, COEFFICIENTS, strict=True))
-            if len(got) == 1 and abs(got[0] - want) < 1e-6:
-                self.report.right += 1
-            else:
-                self.report.wrong.append(f"row {row}: {got} instead of {want}")
-        self._idle.append(connection)
-
-    async def _connection(self) -> _Connection:
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.reader.at_eof() and not connection.writer.is_closing():
-                return connection
-            await connection.close()
-        reader, writer = await asyncio.open_connection(self._host, self._port)
-        return _Connection(reader, writer, time.monotonic())
-
-
-@dataclass(slots=True)
-class _Connection:
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    opened: float
-
-    async def post(self, path: str, row: list[int]) -> tuple[int, bytes]:
-        tensor = {"name": "input", "datatype": "FP64", "shape": [1, 4], "data": row}
-        body = json.dumps({"inputs": [tensor]}).encode()
-        head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(body)}\r\n\r\n"
-        self.writer.write(head.encode() + body)
-        header = await self.reader.readuntil(b"\r\n\r\n")
-        lines = header.decode("latin-1").split("\r\n")
-        status = int(lines[0].split()[1])
-        fields = dict(line.lower().split(": ", 1) for line in lines[1:] if line)
-        answer = await self.reader.readexactly(int(fields["content-length"]))
-        if fields.get("connection") == "close":
-            await self.close()
-        return status, answer
-
-    async def close(self) -> None:
-        self.writer.close()
-        with suppress(OSError):
-            await self.writer.wait_closed()
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        report = self.report
+        with self._process.stdout as lines:
+            for line in lines:
+                told = json.loads(line)
+                report.failures += [Failure(*each) for each in told["failures"]]
+                report.wrong += told["wrong"]
+                report.sent, report.right = told["sent"], told["right"]
+                report.seconds, report.latest = told.get("seconds", 0.0), told.get("latest", 0.0)
 
 
 @contextmanager
 def steady_load(url: str, rate: int = 500) -> Iterator[Load]:
-    """Runs the load in a thread while the body does its mischief; afterwards `report` is complete."""
+    """Runs the load in a process of its own while the body does its mischief; afterwards `report` is complete."""
     load = Load(url, rate)
-    thread = threading.Thread(target=lambda: asyncio.run(load.run()))
-    thread.start()
     try:
         yield load
     finally:
         load.stop()
-        thread.join()
+        sys.stderr.write(f"load: {load.report}\n")
+    due = rate * load.report.seconds
+    assert load.report.sent >= KEPT * due, f"this machine cannot send {rate} requests a second: {load.report}"

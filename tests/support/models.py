@@ -9,7 +9,7 @@ import numpy
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from tests.support.load import COEFFICIENTS
+from tests.support.caller import COEFFICIENTS
 
 
 def save_weigher(path: Path) -> Path:

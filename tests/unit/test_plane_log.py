@@ -10,12 +10,13 @@ import threading
 import pytest
 
 FETCH = """
+import logging
 import sys
 import httpx2
-from mizzen import assemble
+from mizzen.assemble import __main__
 
-assemble._set_up_log(sys.argv[1])
-assemble.log.warning("begins")
+__main__._set_up_log(sys.argv[1])
+logging.getLogger("mizzen").warning("begins")
 with httpx2.Client(trust_env=False) as client:
     print(client.get(sys.argv[2]).text)
 """

@@ -100,3 +100,14 @@ def test_issuers_that_are_taken(tmp_path: Path) -> None:
     for issuer, keys in (("https://id.example", "keys.json"), ("http://127.0.0.1:9", ""), ("https://i.d", "https://k")):
         given = {"oidc_issuer": issuer, "oidc_audience": "mizzen", "oidc_keys": keys}
         assert Settings.load({"data_dir": str(tmp_path), **given}, {}).oidc_issuer == issuer
+
+
+@pytest.mark.parametrize("logged", ["off", "errors", "all"])
+def test_what_the_access_log_holds(tmp_path: Path, logged: str) -> None:
+    assert Settings.load({"data_dir": str(tmp_path)}, {"MIZZEN_ACCESS_LOG": logged}).access_log == logged
+
+
+def test_an_access_log_of_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Invalid) as refused:
+        Settings.load({"data_dir": str(tmp_path)}, {"MIZZEN_ACCESS_LOG": "everything"})
+    assert "'everything' is none of off, errors, all" in str(refused.value)

@@ -17,7 +17,7 @@ from mizzen.gateway.paths import NAMESPACE, PATHS
 from mizzen.protocol import v2
 from tools.derived.openapi import text_of
 from tools.derived.operations import JSON, Operation
-from tools.derived.shapes import FLAG, NUMBER, OPEN, Schema, many, maybe, needs, ref, shape, text
+from tools.derived.shapes import FLAG, NUMBER, OPEN, Schema, closed, many, maybe, needs, ref, shape, text
 
 PATH = "src/mizzen/gateway/openapi.json"
 ABOUT = """\
@@ -41,8 +41,16 @@ NAMED = {
 HEADERS = {
     "If-None-Match": "The ETag of a document that is there already: 304 when it is still the same.",
     "Inference-Header-Content-Length": "How long the JSON is, where the data of inputs follows it as bytes.",
-    "Mizzen-Timeout-Ms": "Milliseconds to wait for an answer, if less than the server's own limit.",
+    "Mizzen-Request-Id": "What the request is called, unless its body has an `id`: 1 to 128 visible characters, else "
+    "one is made up. `X-Request-Id` means the same. Every answer has it.",
+    "traceparent": "W3C trace context, handed on to the model with `tracestate`; ignored when it is not valid.",
+    "Mizzen-Timeout-Ms": "Milliseconds to wait for an answer, more than 0, if less than the server's own limit.",
 }
+PATTERNS = {
+    "Inference-Header-Content-Length": "^[0-9]{1,12}$",
+    "Mizzen-Timeout-Ms": r"^(?![0.]+$)[0-9]{1,12}(\.[0-9]{1,12})?$",
+}
+"""Of headers that are numbers, as texts."""
 MEANT = {
     400: "The request cannot be read, or does not fit what the model takes.",
     401: "A token is needed, or this one is not good.",
@@ -60,6 +68,7 @@ MEANT = {
 """Errors by code, in words."""
 
 BYTES = "application/octet-stream"
+SIGNATURE = "serving_default"
 
 _TENSOR: dict[str, Schema] = {
     "name": {**text(), "minLength": 1},
@@ -149,16 +158,18 @@ SHAPES: dict[str, Schema] = {
               reason=text()),
         "name", "version", "state", "reason",
     ),
-    "ChangeRequest": shape("", parameters={**OPEN, "description": "Only `unload_dependents` is taken."}),
+    "ChangeRequest": shape("", parameters=closed(shape(
+        "", unload_dependents={**FLAG, "description": "Taken, and not needed: nothing here depends on a model."},
+    ))),
     "Changed": shape("It is so."),
     "NameList": needs(shape("", models=many(text())), "models"),
-    "PredictRequest": shape(
+    "PredictRequest": {**closed(shape(
         "Either `instances`, one for each row, or `inputs`, by columns.",
         instances={"type": "array", "items": {}, "minItems": 1,
                    "description": "Rows: values, or objects of values by the names of inputs."},
         inputs={"description": "The rows of the one input, or an object of them by the names of inputs."},
-        signature_name=text("`serving_default`, if any."),
-    ),
+        signature_name={"type": "string", "enum": [SIGNATURE], "description": "The only one there is."},
+    )), "oneOf": [{"required": ["instances"]}, {"required": ["inputs"]}]},
     "PredictResponse": shape(
         "",
         predictions={"type": "array", "items": {}, "description": "One for each of `instances`."},
@@ -195,7 +206,8 @@ ANSWERS: dict[str, Operation] = {
                        {200: "Statistics"}),
     "infer": Operation("POST", "", "infer", "Predict.", {200: "InferResponse"},
                        body={JSON: "InferRequest", BYTES: {"type": "string", "format": "binary"}},
-                       header=("Mizzen-Timeout-Ms", "Inference-Header-Content-Length")),
+                       header=("Mizzen-Timeout-Ms", "Inference-Header-Content-Length", "Mizzen-Request-Id",
+                               "traceparent")),
     "repository": Operation("POST", "", "repositoryIndex", "Which versions are served, and whether they are ready.",
                             {200: many(ref("IndexedModel"))}, body={JSON: "IndexRequest"}, body_required=False,
                             tag="repository"),
@@ -209,7 +221,7 @@ ANSWERS: dict[str, Operation] = {
                            {200: "ModelStatus"}, tag="v1"),
     "v1_metadata": Operation("GET", "", "modelSignature", "Inputs and outputs.", {200: "ModelSignature"}, tag="v1"),
     "predict": Operation("POST", "", "predict", "Predict.", {200: "PredictResponse"}, body={JSON: "PredictRequest"},
-                         header=("Mizzen-Timeout-Ms",), tag="v1"),
+                         header=("Mizzen-Timeout-Ms", "Mizzen-Request-Id", "traceparent"), tag="v1"),
 }  # fmt: skip
 """By what a path asks for."""
 OPEN_TO_ALL = ("index", "health", "live", "ready")
@@ -300,7 +312,18 @@ def _operation(operation: Operation, what: str) -> dict[str, Any]:
 def _answer(operation: Operation, code: int) -> dict[str, Any]:
     body = operation.answers[code]
     answer: dict[str, Any] = {"description": HTTPStatus(code).phrase}
-    return answer if body is None else {**answer, "content": {operation.media: {"schema": _schema(body)}}}
+    if body is None:
+        return answer
+    content = {operation.media: {"schema": _schema(body)}}
+    if BYTES in operation.body:
+        # Who asks for outputs as bytes gets them behind the JSON, whose length this tells.
+        content[BYTES] = {"schema": _schema(operation.body[BYTES])}
+        answer["headers"] = {
+            "Inference-Header-Content-Length": {
+                "description": "Where outputs follow as bytes: how long the JSON is.", "schema": {"type": "string"},
+            }
+        }  # fmt: skip
+    return {**answer, "content": content}
 
 
 def _schema(body: str | Schema) -> Schema:
@@ -314,7 +337,8 @@ def _all_parameters() -> dict[str, Any]:
     )
     return {
         f"{place}.{name}": {
-            "name": name, "in": place, "description": about, "schema": {"type": "string"}, "required": place == "path",
+            "name": name, "in": place, "description": about, "required": place == "path",
+            "schema": {"type": "string", **({"pattern": PATTERNS[name]} if name in PATTERNS else {})},
         }
         for place, name, about in rows
     }  # fmt: skip

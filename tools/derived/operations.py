@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mizzen.server import watching, writing
+from mizzen.server import printed, usage, watching, writing
 from mizzen.server.door import definitions, discovery, documents, events, namespaces, protobuf, reviews
 from mizzen.server.incoming import ARCHIVE_TYPES
 from mizzen.server.resources import ROOT
@@ -115,6 +115,8 @@ PARAMETERS: dict[str, tuple[Schema, str]] = {
     "hash": (text(), "Of the document as the index names it: then it may be kept for ever."),
     "tail": (NUMBER, "Only so many of the last lines."),
     "follow": (FLAG, "Go on with what is printed from now on."),
+    "places": (FLAG, "Say between the lines how far one has read, in lines that begin with a NUL."),
+    "after": (rules.like(printed.PLACE), "Go on at a place that such a line told."),
     "cascade": (FLAG, "End first what is in the way: versions, servers, jobs, a monitor."),
     "wait": (FLAG, "Answer when it is gone."),
     "at": (rules.TIME, "A time, such as `2026-01-31T12:00:00Z`: answer what the model looked like then."),
@@ -129,6 +131,10 @@ PARAMETERS: dict[str, tuple[Schema, str]] = {
     "name": (text(), "What was asked about."),
     "allowed": (FLAG, "Only what was allowed, or only what was refused."),
     "since": (rules.TIME, "From this time on."),
+    "minutes": (
+        {**NUMBER, "minimum": 1, "maximum": usage.MOST_MINUTES},
+        f"How far back, {usage.DEFAULT_MINUTES} if absent. Beyond that, points are half a minute apart.",
+    ),
     "until": (rules.TIME, "Before this time."),
 }
 PATH_PARAMETERS: dict[str, str] = {
@@ -185,6 +191,14 @@ PLANE: tuple[Operation, ...] = (
     Operation("GET", "/version", "version", "Which Mizzen this is.", {200: "Version"}, tag="plane"),
     Operation("GET", "/openapi.json", "openapi", "This document.", {200: {"type": "object"}, 304: None},
               header=("If-None-Match",), sends=("ETag",), tag="plane"),
+    Operation("GET", "/usage", "usage",
+              "How what is served does now, and what it and the plane use; of one namespace or of all.",
+              {200: "Usage"}, query=("namespace",), tag="plane"),
+    Operation("GET", "/usage/history", "usageHistory",
+              "How models did, each version for itself; without a name, of as many as one answer holds.",
+              {200: "UsageHistory"}, query=("name", "namespace", "minutes"), tag="plane"),
+    Operation("GET", "/metrics", "metrics", "What the plane can tell, as text for Prometheus.",
+              {200: {"type": "string"}}, media="text/plain", tag="plane"),
 )  # fmt: skip
 
 RESOURCES: tuple[Operation, ...] = (
@@ -217,7 +231,7 @@ RESOURCES: tuple[Operation, ...] = (
     Operation("PATCH", f"{ONE}/scale", "patch{Kind}Scale", "Change how many replicas are wanted.", {200: "Scale"},
               query=(*WRITTEN, "force"), body={**PATCHES, writing.APPLY: "Scale"}, conflicts=True, only=SCALED),
     Operation("GET", f"{ONE}/log", "log{Kind}", "What its processes printed.", {200: {"type": "string"}},
-              query=("tail", "follow"), media="text/plain", only="InferenceModel"),
+              query=("tail", "follow", "places", "after"), media="text/plain", only="InferenceModel"),
 )  # fmt: skip
 
 MODELS: tuple[Operation, ...] = (

@@ -58,6 +58,7 @@ def maybe(schema: Schema) -> Schema:
 
 NUMBER: Schema = {"type": "integer", "format": "int64"}
 FLAG: Schema = {"type": "boolean"}
+AMOUNT: Schema = {"type": "number", "format": "double"}
 WORDS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 OPEN: Schema = {"type": "object", "additionalProperties": True}
 WHO_AND_WHEN = always(shape("", actor=text(), time=text()))
@@ -189,6 +190,46 @@ SHAPES: dict[str, Schema] = {
         version=text("Of Mizzen."), gitVersion=text("Of Kubernetes, with ours after a plus."),
         **{name: text() for name in ("major", "minor", "gitCommit", "gitTreeState", "buildDate", "goVersion")},
         compiler=text(), platform=text(),
+    )),
+    "Usage": always(shape(
+        "How it was in the last seconds; numbers of what waits and runs are as they are now.",
+        time=text("When, in UTC."),
+        seconds={**AMOUNT, "description": "How long rates and quantiles look back; 0 right after a start."},
+        models=many(ref("ModelUsage")), processes=many(ref("ProcessUsage")),
+    )),
+    "ModelUsage": always(shape(
+        "Of a version that is served, or has been asked for in the last seconds. Calls count for the model that "
+        "answers, under whatever name they come.",
+        namespace=text(), name=text("The model."), version=text(),
+        servers={**many(text()), "description": "The InferenceModels that serve it."},
+        requestsPerSecond=AMOUNT, errorsPerSecond={**AMOUNT, "description": "Answers with a code of 500 or more."},
+        codesPerSecond={"type": "object", "additionalProperties": AMOUNT, "description": "By HTTP code."},
+        **{
+            name: maybe({**AMOUNT, "description": f"Seconds that {share} % of requests took at most. Null: none came."})
+            for name, share in (("p50", 50), ("p95", 95), ("p99", 99))
+        },
+        inFlight={**NUMBER, "description": "Requests that have begun and not ended."},
+        waiting={**NUMBER, "description": "Calls that wait for a replica."},
+        callsPerBatch=maybe(AMOUNT),
+        shedPerSecond={**AMOUNT, "description": "Refused because too many waited."},
+        expiredPerSecond={**AMOUNT, "description": "Whose deadline passed."},
+        retriedPerSecond={**AMOUNT, "description": "Sent again after their process was lost."},
+        replicasReady=NUMBER, replicasWanted=NUMBER,
+        memoryBytes={**NUMBER, "description": "Resident memory of all replicas."},
+        cpu={**AMOUNT, "description": "Cores that all replicas were busy with."},
+    )),
+    "ProcessUsage": always(shape(
+        "A process of the plane itself.",
+        name=text("`plane`, `supervisor`, `gateway-0`, …"), memoryBytes=NUMBER, cpu=AMOUNT, restarts=NUMBER,
+    )),
+    "UsageHistory": always(shape(
+        "Points, oldest first.",
+        seconds={**NUMBER, "description": "Between two points."},
+        columns={**many(text()), "description": "What the numbers of a point are; times in seconds since 1970."},
+        series=many(always(shape(
+            "Of one version of a model.",
+            namespace=text(), name=text(), version=text(), points=many(many(maybe(AMOUNT))),
+        ))),
     )),
     "Deleted": needs(
         shape("It is gone.", name=text(), id=text(), namespace=text(), deleted=FLAG, bindings=many(OPEN)), "deleted"

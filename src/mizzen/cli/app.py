@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from mizzen import __version__
 from mizzen.cli import (
@@ -21,6 +23,7 @@ from mizzen.cli import (
     past,
     people,
     secrets,
+    top,
     up,
     versions,
 )
@@ -40,7 +43,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     up.up, up.down, up.status,
     deploy.deploy, deploy.serve, deploy.undeploy, deploy.promote, deploy.predict,
     files.apply, files.lint, files.diff, explain.explain,
-    inspect.get, describe.describe, inspect.delete, inspect.logs,
+    inspect.get, describe.describe, inspect.delete, inspect.logs, top.top,
     past.history, past.rollback,
     people.permit, people.whoami, people.audit,
     kubeconfig.kubeconfig, completion.completion,
@@ -65,3 +68,9 @@ def _options(
     ] = False,
 ) -> None:
     """Options of the command itself."""
+
+
+@functools.cache
+def command() -> Callable[..., Any]:
+    """What runs the words of the command line. To make it from all functions takes longer than most commands do."""
+    return get_command(app)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
 
 _PROCESS = re.compile(r"plane|supervisor|gateway(-\d+)?")
+_ACCESS = "access"
 
 
 def get(
@@ -120,7 +121,7 @@ def logs(
         str,
         typer.Argument(
             metavar="NAME",
-            help="An InferenceModel such as iris-1; or plane, gateway, supervisor.",
+            help="An InferenceModel such as iris-1, or a model; or plane, gateway, supervisor, access.",
             autocompletion=offers.logging_names,
         ),
     ],
@@ -129,20 +130,25 @@ def logs(
     namespace: Namespace = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Show what a served model, or a process of the plane, printed.
+    """Show what a served model, or a process of the plane, printed; or which requests were answered (access).
 
     \b
     Example:
       mizzen logs iris-1 --tail 20 -f
       mizzen logs gateway
+      mizzen logs access -f
     """
-    if _PROCESS.fullmatch(name):
-        for piece in tail.read(_log_file(name, data_dir), lines, follow=follow):
+    if name == _ACCESS or _PROCESS.fullmatch(name):
+        files = _access_logs(data_dir) if name == _ACCESS else [_log_file(name, data_dir)]
+        for piece in tail.read(files, lines, follow=follow):
             output.say(piece, nl=False)
         return
 
     async def work(plane: AsyncPlane) -> None:
-        async for piece in plane.logs(name, tail=lines, follow=follow):
+        server = await plane.server_of(name)
+        if server != name:
+            output.note(f"model '{name}' is served by {server}, which printed this:")
+        async for piece in plane.logs(server, tail=lines, follow=follow):
             output.say(piece, nl=False)
 
     call(data_dir, work, namespace)
@@ -163,6 +169,20 @@ def _show(items: list[dict[str, Any]], columns: Columns, form: Listed) -> None:
         output.table(columns.titles, map(columns.row, items))
     else:
         output.note(f"no {columns.kind.plural}")
+
+
+def _access_logs(data_dir: Path | None) -> list[Path]:
+    """Those of all gateways."""
+    from mizzen.sdk import locate
+    from mizzen.supervisor.home import Home
+
+    folder = Home.of(locate.data_dir_of(data_dir)).logs
+    if found := sorted(folder.glob(f"{_ACCESS}.*.log")):
+        return found
+    raise errors.NotFound(
+        f"no access log in {folder}",
+        hint="a plane writes one unless its setting access_log is off: 'errors' for 5xx only, 'all' for every one",
+    )
 
 
 def _log_file(process: str, data_dir: Path | None) -> Path:

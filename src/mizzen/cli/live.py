@@ -47,7 +47,7 @@ class _Sampler:
 
     async def _sample(self) -> None:
         async with AsyncPlane(self._place) as plane:
-            before = stats.Reading(time.monotonic())
+            before: stats.Reading | None = None
             while True:
                 try:
                     after = stats.read(await plane.metrics(), time.monotonic())
@@ -55,6 +55,7 @@ class _Sampler:
                 except MizzenError as error:
                     self._said = error.message
                 else:
+                    before = before or after  # what was asked before we looked is no rate
                     self._said = sentence(ready, stats.rate(before, after), stats.median(before, after))
                     before = after
                 await asyncio.sleep(_EVERY)

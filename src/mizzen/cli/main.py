@@ -21,11 +21,11 @@ def main() -> None:
         import typer
 
         from mizzen.cli import completion, output
-        from mizzen.cli.app import app
+        from mizzen.cli.app import command
 
         completion.prepare()
         try:
-            code = app(prog_name="mizzen", standalone_mode=False)
+            code = command()(prog_name="mizzen", standalone_mode=False)
             sys.exit(code or 0)
         except typer.Abort:
             sys.exit(130)

@@ -19,7 +19,7 @@ from mizzen.kinds import called
 _PATIENCE: Final = 1.0
 _MOST: Final = 200
 _RESOURCES: Final = "/apis/mizzen.dev/v1alpha1"
-_PROCESSES: Final = ("plane", "gateway", "supervisor")
+_PROCESSES: Final = ("plane", "gateway", "supervisor", "access")
 _VERBS: Final = ("read", "predict", "write", "admin")
 
 
@@ -66,7 +66,8 @@ def callable_names(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def logging_names(context: typer.Context, incomplete: str) -> list[str]:
-    return _starting((*_names("inferencemodel", context), *_PROCESSES), incomplete)
+    found = (name for kind in ("inferencemodel", "model") for name in _names(kind, context))
+    return _starting(dict.fromkeys((*found, *_PROCESSES)), incomplete)
 
 
 def users(context: typer.Context, incomplete: str) -> list[str]:

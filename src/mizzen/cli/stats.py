@@ -1,53 +1,64 @@
-"""Requests a second and the median latency, from two readings of a gateway's metrics."""
+"""Requests a second and the median latency, from two readings of the gateways' metrics."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, TypeVar
 
-_REQUESTS: Final = re.compile(r"mizzen_requests_total\{[^}]*\} (?P<value>\S+)")
-_BUCKET: Final = re.compile(r'mizzen_request_seconds_bucket\{.*le="(?P<bound>[^"]+)"\} (?P<value>\S+)')
+_REQUESTS: Final = re.compile(r"mizzen_requests_total\{(?P<labels>.*)\} (?P<value>\S+)")
+_BUCKET: Final = re.compile(r'mizzen_request_seconds_bucket\{(?P<labels>.*)le="(?P<bound>[^"]+)"\} (?P<value>\S+)')
+
+K = TypeVar("K", bound=Any)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All models together, at one time."""
+    """All models of all gateways, at one time. By labels, for each of them may begin anew or go."""
 
     time: float
-    requests: float = 0.0
-    buckets: Mapping[float, float] = field(default_factory=dict)
+    requests: Mapping[str, float] = field(default_factory=dict)
+    buckets: Mapping[tuple[str, float], float] = field(default_factory=dict)
     """Requests that took at most so many seconds."""
 
 
 def read(text: str, time: float) -> Reading:
-    requests = 0.0
-    buckets: dict[float, float] = {}
+    requests: dict[str, float] = {}
+    buckets: dict[tuple[str, float], float] = {}
     for line in text.splitlines():
         if found := _REQUESTS.fullmatch(line):
-            requests += float(found["value"])
+            requests[found["labels"]] = float(found["value"])
         elif found := _BUCKET.fullmatch(line):
-            bound = float(found["bound"])
-            buckets[bound] = buckets.get(bound, 0.0) + float(found["value"])
+            buckets[found["labels"], float(found["bound"])] = float(found["value"])
     return Reading(time, requests, buckets)
 
 
 def rate(before: Reading, after: Reading) -> float:
-    """Requests a second between the readings. 0 when the counters began anew, as those of a new process do."""
+    """Requests a second between the readings."""
     seconds = after.time - before.time
-    return max(0.0, after.requests - before.requests) / seconds if seconds > 0 else 0.0
+    requests = sum(count for _, count in _added(before.requests, after.requests))
+    return requests / seconds if seconds > 0 else 0.0
 
 
 def median(before: Reading, after: Reading) -> float | None:
     """Seconds, by linear interpolation in the bucket that holds the middle; None when nothing was asked."""
-    counts = {bound: total - before.buckets.get(bound, 0.0) for bound, total in sorted(after.buckets.items())}
+    counts: dict[float, float] = {}
+    for (_, bound), count in _added(before.buckets, after.buckets):
+        counts[bound] = counts.get(bound, 0.0) + count
     half = max(counts.values(), default=0) / 2
     if half <= 0:
         return None
     low, below = 0.0, 0.0
-    for bound, count in counts.items():
+    for bound, count in sorted(counts.items()):
         if count >= half:
             return low if bound == float("inf") else low + (bound - low) * (half - below) / (count - below)
         low, below = bound, count
     return None
+
+
+def _added(before: Mapping[K, float], after: Mapping[K, float]) -> Iterator[tuple[K, float]]:
+    """What was counted in between. A count that went down is that of another process, which began at 0."""
+    for key, now in after.items():
+        was = before.get(key, 0.0)
+        yield key, now - was if now >= was else now

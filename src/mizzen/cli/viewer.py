@@ -13,7 +13,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mizzen import assemble, errors
+from mizzen import errors
+from mizzen.assemble import starting
 from mizzen.cli import demo as demonstration
 from mizzen.cli import farewell, live, output, welcome
 from mizzen.cli.interrupts import Interrupts
@@ -70,7 +71,7 @@ def _start(
                 undo.callback(training.cancel)
         output.tick("environment", began)
         began = time.monotonic()
-        tether, running = None, assemble.find(home)
+        tether, running = None, starting.find(home)
         if running is None:
             with interrupts.held():
                 running = _started(settings, home)
@@ -93,9 +94,9 @@ def _start(
     return tether
 
 
-def _started(settings: Settings, home: Home) -> assemble.Running:
+def _started(settings: Settings, home: Home) -> starting.Running:
     try:
-        return assemble.start(settings)
+        return starting.start(settings)
     except launch.StartFailed as failure:
         hint = f"see {home.supervisor_log}"
         if failure.reason is launch.Reason.PORT_TAKEN:
@@ -104,7 +105,7 @@ def _started(settings: Settings, home: Home) -> assemble.Running:
 
 
 def _note_ignored(flags: Mapping[str, Any], home: Home) -> None:
-    running = assemble.settings_of(home)
+    running = starting.settings_of(home)
     ignored = [
         f"--{name.replace('_', '-')}"
         for name, value in flags.items()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -33,14 +34,24 @@ log = logging.getLogger(__name__)
 
 
 class TablePublisher:
-    def __init__(self, store: Store, path: Path, *, interval: float = 0.02, look_every: float = 30.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        path: Path,
+        *,
+        interval: float = 0.02,
+        look_every: float = 30.0,
+        published: Callable[[plan.Table], None] = lambda table: None,
+    ) -> None:
         """`interval`: seconds between two tables at least, so that a burst of changes becomes one. `look_every`:
-        seconds after which the file is looked at when nothing changes.
+        seconds after which the file is looked at when nothing changes. `published` is called with each table that is
+        published.
         """
         self._store = store
         self._file = PublishedFile(path)
         self._interval = interval
         self._look_every = look_every
+        self._tell = published
         self._published: plan.Table | None = None
         self._telling: dict[Ref, Resource] = {}
         """All objects that a table may say something of, as they are at `position`."""
@@ -54,6 +65,12 @@ class TablePublisher:
             tasks.create_task(
                 persist(self._publish_changes, FAILURE, log, shortest=self._interval), name="table: publish"
             )
+
+    def told(self) -> tuple[str, plan.Table | None, list[Resource], list[Resource]]:
+        """Where in the store it stands, the table that was published last, and the InferenceModels and Workloads that
+        there are."""
+        _, servers, workloads = self._objects()
+        return self._position, self._published, servers, workloads
 
     async def publish(self) -> bool:
         """Write the table of the present state. False: the file says the same already, so nothing is written."""
@@ -69,6 +86,7 @@ class TablePublisher:
             log.warning("the table at %s is not the one that was published; writing it again", self._file.path)
         await self._file.replace(plan.encode(table))
         self._published = table
+        self._tell(table)
         log.info("table %d: %d routes, %d servers", table.serial, len(table.routes), len(table.servers))
         return True
 
@@ -124,10 +142,15 @@ class TablePublisher:
                     await self._changed.wait()
 
     def _compile(self) -> plan.Table:
-        models, inference_models, workloads = (
-            [resource for resource in self._telling.values() if resource.kind == kind] for kind in KINDS
-        )
+        models, inference_models, workloads = self._objects()
         return compile_table(models, inference_models, workloads, serial=int(self._position))
+
+    def _objects(self) -> tuple[list[Resource], list[Resource], list[Resource]]:
+        found: dict[str, list[Resource]] = {kind: [] for kind in KINDS}
+        for resource in self._telling.values():
+            found[resource.kind].append(resource)
+        models, servers, workloads = found.values()
+        return models, servers, workloads
 
 
 def told_of(resource: Resource) -> object:

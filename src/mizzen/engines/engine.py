@@ -46,8 +46,20 @@ class Engine(Protocol):
         """Stop everything of this workload. True: all of it is gone. False: ask again."""
         ...
 
-    def logs(self, workload: Resource, *, tail: int | None = None, follow: bool = False) -> AsyncIterator[bytes]:
-        """What the replicas printed, in chunks of whole lines."""
+    def logs(
+        self,
+        workload: Resource,
+        *,
+        tail: int | None = None,
+        follow: bool = False,
+        places: dict[int, str] | None = None,
+    ) -> AsyncIterator[bytes]:
+        """What the replicas printed, in chunks of whole lines.
+
+        With `places`, how far each replica's log has been read is written there before a chunk is handed out, as two
+        numbers with a dash between them that mean something to the engine; a chunk may then be empty. What was there
+        before is where to go on instead, and `tail` does not count.
+        """
         ...
 
     def changes(self) -> AsyncIterator[Ref]:

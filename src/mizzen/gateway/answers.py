@@ -21,6 +21,10 @@ class Answer:
     code: int
     body: bytes
     headers: tuple[Header, ...] = (JSON,)
+    request_id: bytes = b""
+    """What the request is called; empty: it does not say itself."""
+    served: tuple[str, str, str] | None = None
+    """Namespace, name and version of the model that answered."""
 
 
 class Refused(Exception):

@@ -7,7 +7,8 @@ A plain ASGI app. Host and Origin are `front`'s business.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+import logging
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,15 +19,16 @@ from mizzen.gateway import dialects, paths, unpacking
 from mizzen.gateway.answers import CHALLENGE, CLOSE, RETRY, Answer, Header, Refused, error, told
 from mizzen.gateway.calls import BAD_REQUEST, UNAVAILABLE
 from mizzen.gateway.control import Control, Told
-from mizzen.gateway.dialects import V1, Options
+from mizzen.gateway.dialects import V1
 from mizzen.gateway.infer import Asked, Inference, Service
 from mizzen.gateway.intake import CROWDED, Share
 from mizzen.gateway.paths import Found
 from mizzen.gateway.permits import FORBIDDEN, PREDICT, UNAUTHENTICATED
-from mizzen.gateway.queues import Queue
 from mizzen.gateway.routes import Endpoint
 from mizzen.gateway.telling import SIGNED, Teller
-from mizzen.protocol import binary, v2
+from mizzen.gateway.visits import Visit
+from mizzen.protocol import v2
+from mizzen.protocol.counts import Counts
 
 LOOK_SECONDS = 0.02
 """Between two looks for the hello that a request for metadata waits for."""
@@ -44,6 +46,8 @@ _REFUSALS: dict[type[Exception], tuple[Any, ...]] = {
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 
 class SlowInference(Inference):
     """An infer request that came through ASGI: somebody awaits its answer."""
@@ -57,7 +61,8 @@ class SlowInference(Inference):
         if not self.answer.done():
             lines = [line.partition(b": ") for line in kind.splitlines()]
             headers = [(name, value) for name, _, value in lines]
-            self.answer.set_result(Answer(code, body, (*headers, (b"mizzen-request-id", self.id))))
+            served = self.endpoint.namespace, self.endpoint.name, self.endpoint.version
+            self.answer.set_result(Answer(code, body, tuple(headers), self.id, served))
 
 
 class _Index(msgspec.Struct):
@@ -69,38 +74,36 @@ class _Change(msgspec.Struct):
 
 
 class App:
-    def __init__(self, service: Service, queues: Callable[[], Iterable[Queue]], control: Control | None = None) -> None:
+    def __init__(
+        self, service: Service, counted: Callable[[], Sequence[Counts]], control: Control | None = None
+    ) -> None:
         self._service = service
-        self._teller = Teller(service, queues)
+        self._teller = Teller(service, counted)
         self._control = control or Control("")
 
     async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         assert scope["type"] == "http"
+        visit = Visit(self._service, scope, receive)
         found = paths.find(scope["raw_path"])
-        headers = list(scope["headers"])
-        given = tuple(value for name, value in headers if name == b"authorization")
-        asked = Asked(scope["method"], scope["raw_path"].decode("latin-1"), given)
-        if found is None:
-            answer: Answer | None = error(404, "there is nothing at this path; see /")
-        elif found.path.method == "POST":
-            answer = await self._posted(asked, found, headers, receive)
-        else:
-            answer = await self._read(asked, found, headers, receive)
-        if answer is None:
-            return  # nobody is there any more
-        # Who has the document is told nothing of its length: this would be that of an empty one.
-        length = () if answer.code == 304 else ((b"content-length", str(len(answer.body)).encode()),)
-        await send({"type": "http.response.start", "status": answer.code, "headers": [*answer.headers, *length]})
-        await send({"type": "http.response.body", "body": answer.body, "more_body": False})
+        try:
+            if found is None:
+                answer: Answer | None = error(404, "there is nothing at this path; see /")
+            elif found.path.method == "POST":
+                answer = await self._posted(visit, found)
+            else:
+                answer = await self._read(visit, found)
+        except Exception:
+            log.exception("failed to answer a request")
+            answer = error(500, "internal error")
+        await visit.end(answer, send)
 
-    async def _read(
-        self, asked: Asked, found: Found, headers: list[Header], receive: ASGIReceiveCallable
-    ) -> Answer | None:
+    async def _read(self, visit: Visit, found: Found) -> Answer | None:
+        asked, headers = visit.asked, visit.headers
         answer = self._teller.tell(asked, found, headers)
         if answer.code not in (404, UNAUTHENTICATED, FORBIDDEN) and asked.method not in ("GET", "HEAD"):
             return error(405, "this path takes GET and HEAD", (b"allow", b"GET, HEAD"))
         if answer.code == UNAVAILABLE and found.what in SIGNED:
-            return await _unless_gone(receive, self._held(asked, found, headers))
+            return await _unless_gone(visit.receive, self._held(asked, found, headers))
         return answer
 
     async def _held(self, asked: Asked, found: Found, headers: list[Header]) -> Answer:
@@ -118,44 +121,38 @@ class App:
             return False
         return endpoint.may_hold(self._service.clock())
 
-    async def _posted(
-        self, asked: Asked, found: Found, headers: list[Header], receive: ASGIReceiveCallable
-    ) -> Answer | None:
-        if asked.method != "POST":
+    async def _posted(self, visit: Visit, found: Found) -> Answer | None:
+        if visit.asked.method != "POST":
             return self._teller.refused(405, "this path takes POST", (b"allow", b"POST"))
         try:
             if found.what in ("infer", "predict"):
-                return await self._infer(asked, found, headers, receive)
-            return await self._repository(asked, found, headers, receive)
+                return await self._infer(visit, found)
+            return await self._repository(visit, found)
         except Refused as refused:
             return refused.answer
         except (ValueError, NotFound, Unavailable, TooLarge, UnsupportedMediaType) as fault:
             code, *more = next(row for kind, row in _REFUSALS.items() if isinstance(fault, kind))
             return self._teller.refused(code, str(fault), *more)
 
-    async def _repository(
-        self, asked: Asked, found: Found, headers: list[Header], receive: ASGIReceiveCallable
-    ) -> Answer | None:
-        body = await self._body(headers, receive)
+    async def _repository(self, visit: Visit, found: Found) -> Answer | None:
+        body = await self._body(visit)
         if body is None:
             return None
         if found.what == "repository":
-            return self._teller.listed(asked, found, ready=_parsed(body, _Index).ready)
-        return await self._change(asked, found, _parsed(body, _Change), receive)
+            return self._teller.listed(visit.asked, found, ready=_parsed(body, _Index).ready)
+        return await self._change(visit, found, _parsed(body, _Change))
 
-    async def _infer(
-        self, asked: Asked, found: Found, headers: list[Header], receive: ASGIReceiveCallable
-    ) -> Answer | None:
-        self._callable(asked, found)
-        body = await self._body(headers, receive)
+    async def _infer(self, visit: Visit, found: Found) -> Answer | None:
+        self._callable(visit.asked, found)
+        body = await self._body(visit)
         # Again: a new Table, or other rights, may have come while the body did.
-        endpoint = self._callable(asked, found)
+        endpoint = self._callable(visit.asked, found)
         if body is None:
             return None
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         inference = SlowInference(answer)
-        inference.start(self._service, endpoint, body, _options(headers))
-        gone = asyncio.ensure_future(receive())
+        inference.start(self._service, endpoint, body, visit.options)
+        gone = asyncio.ensure_future(visit.receive())
         try:
             await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
             return answer.result() if answer.done() else None
@@ -170,12 +167,14 @@ class App:
         endpoint = self._teller.endpoint(found)
         return endpoint.spoken(V1) if found.what == "predict" else endpoint
 
-    async def _change(self, asked: Asked, found: Found, wish: _Change, receive: ASGIReceiveCallable) -> Answer | None:
+    async def _change(self, visit: Visit, found: Found, wish: _Change) -> Answer | None:
         """Load or unload: the plane's to do, and to say who may."""
         if unknown := wish.parameters.keys() - {"unload_dependents"}:
             raise ValueError(f"parameters.{min(unknown)}: is not offered here; a model's spec says how it is served")
-        change = self._control.change(found.namespace, found.model, found.what, asked.credentials)
-        done = await _unless_gone(receive, self._changed(found, change))
+        if not isinstance(wish.parameters.get("unload_dependents", False), bool):
+            raise ValueError("parameters.unload_dependents: expected true or false")  # noqa: TRY004 - bad data
+        change = self._control.change(found.namespace, found.model, found.what, visit.asked.credentials)
+        done = await _unless_gone(visit.receive, self._changed(found, change))
         if done is None:
             return None
         more = {UNAUTHENTICATED: (CHALLENGE,), UNAVAILABLE: (RETRY,)}.get(done.code, ())
@@ -196,12 +195,12 @@ class App:
         except (NotFound, Unavailable):
             return False
 
-    async def _body(self, headers: list[Header], receive: ASGIReceiveCallable) -> bytes | None:
+    async def _body(self, visit: Visit) -> bytes | None:
         """Unpacked; None when the client left while it sent it."""
-        encoding = unpacking.encoding_of([value for name, value in headers if name == b"content-encoding"])
+        encoding = unpacking.encoding_of([value for name, value in visit.headers if name == b"content-encoding"])
         share = Share(self._service.intake)
         try:
-            body = await self._received(share, receive)
+            body = await self._received(share, visit.receive)
             if not body or not encoding:
                 return body
             whole = await unpacking.unpacked(body, encoding, share, self._service.max_body_bytes)
@@ -251,8 +250,3 @@ async def _disconnected(receive: ASGIReceiveCallable) -> None:
 def _parsed(body: bytes, kind: type[T]) -> T:
     """Of a body that may be absent. ValueError."""
     return v2.read(msgspec.json.Decoder(kind).decode, body or b"{}")
-
-
-def _options(headers: Iterable[Header]) -> Options:
-    said = dict(headers)
-    return Options(said.get(b"mizzen-timeout-ms"), said.get(binary.HEADER))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mizzen.gateway.dialects import Options
 
 OK, BAD_REQUEST, FAILED, LOST, UNAVAILABLE, EXPIRED = 200, 400, 500, 502, 503, 504
 
@@ -10,10 +13,13 @@ OK, BAD_REQUEST, FAILED, LOST, UNAVAILABLE, EXPIRED = 200, 400, 500, 502, 503, 5
 class Call:
     """One request on its way to a replica. Whoever makes one sets all fields and gives `settle` a body."""
 
-    __slots__ = ("alone", "began", "deadline", "item", "live", "size")
+    __slots__ = ("alone", "began", "deadline", "id", "item", "live", "options", "size")
 
     item: Any
     """Its entry in an INFER frame."""
+    id: bytes
+    """Fit to be the value of a header."""
+    options: Options
     size: int
     """Bytes it takes in a frame, near enough."""
     began: float

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -71,4 +72,5 @@ def _told(answer: bytes) -> Told:
         message = said["message"] + (f"; {hint}" if hint else "")
     except (msgspec.DecodeError, AttributeError, KeyError, TypeError):
         message = f"the plane answered {code}"
-    return Told(code, message)
+    # A name that cannot be one is a bad request, as this API says it.
+    return Told(400 if code == HTTPStatus.UNPROCESSABLE_ENTITY else code, message)

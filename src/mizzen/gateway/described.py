@@ -10,6 +10,7 @@ from typing import Any
 from mizzen.gateway.calls import OK
 from mizzen.gateway.routes import Endpoint
 from mizzen.gateway.signature import Hello, Tensor
+from mizzen.gateway.tally import Tally
 
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 SIGNATURE = "serving_default"
@@ -52,25 +53,27 @@ def statistics(endpoint: Endpoint, now: float, wall: float) -> dict[str, Any]:
     """Requests are those of this name; batches, waits and the time in the model those of the servers behind it."""
     counters, queues = endpoint.counters, endpoint.queues
     succeeded, ended = counters.codes[OK], sum(counters.codes.values())
-    items = sum(queue.batch_items for queue in queues)
-    last = max((queue.answered_at for queue in queues), default=0.0)
+    tallies = [queue.tally for queue in queues]
+    items = sum(tally.items for tally in tallies)
+    sizes = sorted({size for tally in tallies for size in tally.sizes})
+    last = max((tally.answered_at for tally in tallies), default=0.0)
     return {
         "name": endpoint.name,
         "version": endpoint.version,
         "last_inference": int((wall - (now - last)) * 1000) if last else 0,
         "inference_count": succeeded,
-        "execution_count": sum(queue.batches for queue in queues),
+        "execution_count": sum(tally.batches for tally in tallies),
         "inference_stats": {
             "success": _took(succeeded, counters.seconds - counters.failed_seconds),
             "fail": _took(ended - succeeded, counters.failed_seconds),
-            "queue": _took(items, sum(queue.queued_seconds for queue in queues)),
+            "queue": _took(items, sum(tally.waited_seconds for tally in tallies)),
             "compute_input": _NOTHING,
-            "compute_infer": _took(items, sum(queue.compute_seconds for queue in queues)),
+            "compute_infer": _took(items, sum(tally.compute_seconds for tally in tallies)),
             "compute_output": _NOTHING,
             "cache_hit": _NOTHING,
             "cache_miss": _NOTHING,
         },
-        "batch_stats": [],
+        "batch_stats": [_of_size(size, tallies) for size in sizes],
         "memory_usage": [],
     }
 
@@ -107,6 +110,17 @@ def _configured(tensor: Tensor, batches: bool) -> dict[str, Any]:
     kind = _TRITON.get(tensor.datatype, f"TYPE_{tensor.datatype}")
     dims = tensor.shape[1:] if batches else tensor.shape
     return {"name": tensor.name, "data_type": kind, "dims": dims}
+
+
+def _of_size(size: int, tallies: Iterable[Tally]) -> dict[str, Any]:
+    """Batches of so many requests. Of Triton's three times we know one: what the model took."""
+    count = sum(tally.sizes[size] for tally in tallies)
+    return {
+        "batch_size": size,
+        "compute_input": _NOTHING,
+        "compute_infer": _took(count, sum(tally.seconds_of.get(size, 0.0) for tally in tallies)),
+        "compute_output": _NOTHING,
+    }
 
 
 def _took(count: int, seconds: float) -> dict[str, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from mizzen.gateway.marks import Trace
 from mizzen.protocol import binary, frames, v2
 
 if TYPE_CHECKING:
@@ -18,16 +19,35 @@ JSON = b"content-type: application/json\r\n"
 RETRY = JSON + b"retry-after: %d\r\n"
 """Of a 503."""
 _BYTES = b"content-type: application/octet-stream\r\ninference-header-content-length: %d\r\n"
+TIMEOUT = b"mizzen-timeout-ms"
 _MILLISECONDS = re.compile(rb"[0-9]{1,12}(\.[0-9]{1,12})?")
 _OBJECT = re.compile(rb"\s*\{")
 
 
 class Options(NamedTuple):
-    """What the headers of a request say of how its body is to be taken."""
+    """What the head of a request says of how its body is to be taken, and of whose it is. Made once per head."""
 
     timeout_ms: bytes | None = None
     header_length: bytes | None = None
     """Of the JSON that bytes follow, where they do."""
+    id: bytes = b""
+    """What the request is called where its body does not say."""
+    trace: Trace | None = None
+    method: str = "POST"
+    path: bytes = b""
+    """As it came, without what follows a question mark."""
+    actor: str = ""
+
+    def heard(self, name: bytes, value: bytes) -> Options:
+        """With one more of the headers that it is about. Sent twice they are a list, as any header is, and no number:
+        else two readers of one request could take different ones for the right one."""
+        if name == binary.HEADER:
+            return self._replace(header_length=_listed(self.header_length, value))
+        return self._replace(timeout_ms=_listed(self.timeout_ms, value))
+
+
+def _listed(before: bytes | None, value: bytes) -> bytes:
+    return value if before is None else before + b", " + value
 
 
 PLAIN = Options()
@@ -57,6 +77,9 @@ class _V2:
         if request.id:
             call.id = v2.header_text(request.id)
             call.id_json = v2.to_json(request.id)
+        elif options.id:
+            call.id = options.id
+            call.id_json = v2.to_json(options.id.decode())
         else:
             call.id = service.new_id()
             call.id_json = b'"%b"' % call.id
@@ -85,7 +108,7 @@ class _V2:
 
 class _V1:
     def read(self, call: Inference, service: Service, body: bytes, options: Options) -> None:
-        call.id = service.new_id()
+        call.id = options.id or service.new_id()
         if options.timeout_ms is not None:
             call.seconds = min(call.seconds, _milliseconds(options.timeout_ms))
         if not _OBJECT.match(body):

@@ -8,11 +8,11 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
 from mizzen.gateway.calls import UNAVAILABLE
-from mizzen.gateway.dialects import JSON, RETRY
+from mizzen.gateway.dialects import JSON, RETRY, Options
 from mizzen.gateway.infer import Inference, Service
 from mizzen.gateway.loopback import Verdicts
 from mizzen.protocol import v2
-from mizzen.webserver import Door, Patience
+from mizzen.web.door import Door, Patience
 
 _CLOSE = b"connection: close\r\n"
 _BY_CODE = {401: b'www-authenticate: Bearer realm="mizzen"\r\n'}
@@ -58,12 +58,24 @@ class Exchange(Inference):
         self._kind = kind
         self._connection.advance()
 
-    def refuse(self, code: int, text: str, service: Service) -> None:
+    def refuse(self, code: int, text: str, service: Service, options: Options) -> None:
         """An answer in place of a start: this request reaches no model."""
         service.metrics.refused[code] += 1
         self.live = False
-        self.id = service.new_id()
+        self.options = options
+        self.size = 0
+        self.began = service.clock()
+        self.id = options.id or service.new_id()
         self.reply(code, v2.error(text), RETRY % 1 if code == UNAVAILABLE else JSON)
+
+    def note(self, service: Service, code: int) -> None:
+        """For the access log; called only for codes that are in it."""
+        endpoint = getattr(self, "endpoint", None)  # what was refused has none
+        served = None if endpoint is None else (endpoint.namespace, endpoint.name, endpoint.version)
+        service.access_log.note(
+            self.options, self.id, code, seconds=service.clock() - self.began, bytes_in=self.size,
+            bytes_out=len(self._body) if self.code else 0, served=served,
+        )  # fmt: skip
 
     def rendered(self, date: bytes, last: bool) -> bytes:
         code, body = self.code, self._body

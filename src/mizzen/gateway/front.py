@@ -25,8 +25,9 @@ from typing import Any
 
 import httptools
 
+from mizzen.gateway import marks
 from mizzen.gateway.calls import UNAVAILABLE
-from mizzen.gateway.dialects import PLAIN
+from mizzen.gateway.dialects import PLAIN, TIMEOUT, Options
 from mizzen.gateway.exchange import Front
 from mizzen.gateway.infer import Asked, KnownHead
 from mizzen.gateway.intake import CROWDED, Share
@@ -34,7 +35,7 @@ from mizzen.gateway.line import LineProtocol
 from mizzen.gateway.permits import ALLOWED, PREDICT, Credentials, Permits, Ruling
 from mizzen.gateway.routes import Endpoint
 from mizzen.protocol import binary
-from mizzen.webserver import HEAD_BYTES
+from mizzen.web.connections import HEAD_BYTES
 
 HEADS, HEAD_TO_KEEP = 512, 2048
 """How many heads are remembered, and how long one may be for that."""
@@ -63,6 +64,7 @@ class FastProtocol(LineProtocol):
         self._ruled_by: Permits | None = None
         self._length = 0
         self._options = PLAIN
+        self._marks: list[tuple[bytes, bytes]] = []
         self._has_connection = False
         self._packed = False
         """Its body has to be unpacked first, which is left to the app."""
@@ -114,6 +116,7 @@ class FastProtocol(LineProtocol):
         self._has_connection = self._packed = False
         self._length = 0
         self._options = PLAIN
+        self._marks = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
@@ -130,14 +133,14 @@ class FastProtocol(LineProtocol):
             self._origins.append(value)
         elif name == b"connection":
             self._has_connection = True
-        elif name == b"mizzen-timeout-ms":
-            self._options = self._options._replace(timeout_ms=value)
-        elif name == binary.HEADER:
-            self._options = self._options._replace(header_length=value)
+        elif name in (TIMEOUT, binary.HEADER):
+            self._options = self._options.heard(name, value)
         elif name == b"content-encoding":
             self._packed = True
         elif name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
+        elif name in marks.NAMES:
+            self._marks.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -207,7 +210,7 @@ class FastProtocol(LineProtocol):
         if self._endpoint is None or self._ruling is None:
             reason = self._front.verdicts.reason
             self._service.note_foreign(self._asked(), reason)
-            self._refuse(403, reason, self._closes)
+            self._refuse(403, reason, self._closes, self._seen())
             return
         if self._ruling.code == ALLOWED:
             # A new Table, or other rights, may have come while the body did; or the token has ended.
@@ -217,7 +220,7 @@ class FastProtocol(LineProtocol):
             if changed or self._ruling.until is not None:
                 self._rule(endpoint)
         if self._ruling.code != ALLOWED:
-            self._refuse(*self._ruled(self._ruling), self._closes)
+            self._refuse(*self._ruled(self._ruling), self._closes, self._seen())
             return
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         self._begin(self._endpoint, body, self._options, self._closes)
@@ -266,8 +269,8 @@ class FastProtocol(LineProtocol):
         """`data` was one whole request."""
         end = data.find(_END) + 4
         ruling = self._ruling if self._fast and not self.expect_100_continue else None
-        if ruling is None or ruling.code != ALLOWED or self._endpoint is None:
-            return
+        if ruling is None or ruling.code != ALLOWED or self._endpoint is None or self._marks:
+            return  # one that is marked never comes again, and would push out those that do
         # The length tells a body of a known size from one in chunks, and from an odd start of the data.
         if end + self._length == len(data) and 4 < end <= HEAD_TO_KEEP:
             heads = self._heads
@@ -295,6 +298,18 @@ class FastProtocol(LineProtocol):
     def _rule(self, endpoint: Endpoint) -> None:
         self._ruled_by = self._service.permits
         self._ruling = self._ruled_by.rule(self._credentials, PREDICT, endpoint.target)
+        self._options = self._seen()
+
+    def _seen(self) -> Options:
+        id_, trace = marks.read(self._marks)
+        return self._options._replace(
+            id=id_,
+            trace=trace,
+            # Of a head that is not whole, the parser may tell that of the one before.
+            method="" if self._in_head else self.parser.get_method().decode("latin-1"),
+            path=self.url.partition(b"?")[0],
+            actor=self._ruling.actor if self._ruling is not None else "",
+        )
 
     def _asked(self) -> Asked:
         path = self.url.partition(b"?")[0].decode("latin-1")

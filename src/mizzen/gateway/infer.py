@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mizzen.access.policy import ANONYMOUS
+from mizzen.gateway.accesslog import AccessLog
 from mizzen.gateway.calls import BAD_REQUEST, OK, UNAVAILABLE, Call
 from mizzen.gateway.dialects import JSON, RETRY, Dialect, Options
 from mizzen.gateway.intake import Intake
@@ -33,7 +34,8 @@ class Service:
     """What all requests of one gateway process share."""
 
     __slots__ = (
-        "clock", "heads", "intake", "max_body_bytes", "metrics", "new_id", "permits", "refusals", "routes", "wall",
+        "access_log", "clock", "heads", "intake", "max_body_bytes", "metrics", "new_id", "permits", "refusals",
+        "routes", "wall",
     )  # fmt: skip
 
     def __init__(
@@ -47,6 +49,7 @@ class Service:
         new_id: Callable[[], bytes],
         permits: Permits,
         refusals: Refusals,
+        access_log: AccessLog,
     ) -> None:
         """`clock` measures, `wall` tells the time: seconds since 1970."""
         self.routes = Routes(from_table=False)
@@ -54,6 +57,7 @@ class Service:
         self.heads: dict[bytes, KnownHead] = {}
         """Heads of requests that were judged by these routes and permits, byte for byte."""
         self.refusals = refusals
+        self.access_log = access_log
         self.wall = wall
         self.max_body_bytes = max_body_bytes
         self.intake = intake
@@ -93,12 +97,10 @@ class Asked(NamedTuple):
 class Inference(Call):
     """One inference request. It ends once: with `reply`, or silently when it is cancelled."""
 
-    __slots__ = ("dialect", "endpoint", "id", "id_json", "plain", "seconds")
+    __slots__ = ("dialect", "endpoint", "id_json", "plain", "seconds")
 
     dialect: Dialect
     endpoint: Endpoint
-    id: bytes
-    """Fit to be the value of a header."""
     id_json: bytes
     plain: bool
     """It is answered as nearly all are, in V2 and JSON: then nobody else is asked how."""
@@ -117,16 +119,17 @@ class Inference(Call):
         self.live = True
         self.alone = False
         self.id = b""
+        self.options = options
+        self.size = len(body)
         self.began = service.clock()
         endpoint.counters.in_flight += 1
         try:
             self.dialect.read(self, service, body, options)
         except ValueError as fault:
-            self.id = self.id or service.new_id()
+            self.id = self.id or options.id or service.new_id()
             self.settle(BAD_REQUEST, str(fault).encode(), service.clock())
             return
         self.deadline = self.began + self.seconds
-        self.size = len(body)
         endpoint.submit(self)
 
     def settle(self, code: int, payload: bytes, now: float, retry: int = 1) -> None:

@@ -21,12 +21,15 @@ from uvicorn.server import ServerState
 
 from mizzen.gateway.dialects import Options
 from mizzen.gateway.exchange import Exchange, Front
+from mizzen.gateway.metrics import GONE
 from mizzen.gateway.routes import Endpoint
-from mizzen.webserver import DoorProtocol
+from mizzen.web.connections import DoorProtocol
 
 PIPELINED = 32
 """Unanswered requests of one connection, beyond which we read no more until some are answered."""
 LINGER_SECONDS = 1.0
+UNSEEN = Options(method="")
+"""Of what is no request at all."""
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -46,6 +49,8 @@ class LineProtocol(DoorProtocol):
         super().__init__(config, server_state, app_state, _loop, door=front)
         self._front = front
         self._service = front.service
+        self._least = front.service.access_log.least
+        """The lowest code that goes into the access log."""
         self._line: deque[Exchange | tuple[RequestResponseCycle, ASGI3Application]] = deque()
         self._stopping = False
         self._deaf = False
@@ -74,6 +79,8 @@ class LineProtocol(DoorProtocol):
         for entry in self._line:
             if isinstance(entry, Exchange):
                 entry.cancel(self._service.clock())
+                if self._least <= GONE:
+                    entry.note(self._service, GONE)
             else:
                 entry[0].disconnected = True
                 entry[0].message_event.set()
@@ -101,6 +108,8 @@ class LineProtocol(DoorProtocol):
             line.popleft()
             last = entry.closes or (self._stopping and not line and not self._reading)
             self.transport.write(entry.rendered(self._front.date, last))
+            if entry.code >= self._least:
+                entry.note(self._service, entry.code)
             if last:
                 self._end()
                 return
@@ -143,10 +152,10 @@ class LineProtocol(DoorProtocol):
         if len(self._line) > PIPELINED:
             self.flow.pause_reading()
 
-    def _refuse(self, code: int, text: str, closes: bool) -> None:
+    def _refuse(self, code: int, text: str, closes: bool, options: Options) -> None:
         exchange = Exchange(self, closes)
         self._line.append(exchange)
-        exchange.refuse(code, text, self._service)
+        exchange.refuse(code, text, self._service, options)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         """uvicorn wants to run a request: it may once everything before it is answered."""
@@ -162,10 +171,20 @@ class LineProtocol(DoorProtocol):
         """The last answer of this connection, to a request that is not read to its end."""
         self._deaf = self._cut_short = True
         if self._reading and not self._in_head and not self._fast:
-            self.transport.close()  # the app has begun with this request; there is nothing to answer in its place
-            return
+            if self.cycle.response_started:
+                self.transport.close()  # the app has answered already, as far as it has
+                return
+            # The app waits for the rest of it, which does not come; we answer in its place.
+            self._line.pop()
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        options = self._seen() if self._reading else UNSEEN
         self._reading = False
-        self._refuse(code, text, closes=True)
+        self._refuse(code, text, closes=True, options=options)
+
+    def _seen(self) -> Options:
+        """What is known of the request that is being read."""
+        raise NotImplementedError
 
     def _end(self) -> None:
         self._idle_since = self._front.now

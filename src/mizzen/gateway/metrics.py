@@ -1,26 +1,26 @@
 """Counters kept by hand, because a metrics library costs more than the rest of a request; text is made at scrape time.
 
-Requests are counted per callable name and version, batches and queues per served version.
+Requests are counted per callable name and version, batches and queues per served version (`tally`). A scrape shows all
+gateways (`census`), each by its own label.
 """
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import accumulate
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from mizzen.gateway.calls import OK
 from mizzen.gateway.queues import Queue
+from mizzen.protocol import exposition
+from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS, Counts, Requests, Served
+from mizzen.protocol.exposition import Family, Labels, Sample
 
-BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 GONE = 499
 """The code counted when the client left before its answer."""
 
-Labels = tuple[tuple[str, str], ...]
-Sample = tuple[str, Labels, float]
+Sees = Callable[[str, str], bool]
+"""Is what is counted of this namespace and name shown to who asks?"""
 
 
 class Counters:
@@ -62,86 +62,115 @@ class Metrics:
             key: counters for key, counters in self._requests.items() if key in named or counters.in_flight
         }
 
-    def render(self, queues: Iterable[Queue], sees: Callable[[str, str], bool]) -> bytes:
-        """Prometheus text, format 0.0.4. `sees`: whether what is counted of this namespace and name is shown."""
-        shown = [queue for queue in queues if sees(*queue.server.id.split("/", 1))]
-        served = sorted(shown, key=lambda queue: (queue.server.id, queue.server.version))
-        families = (*self._request_families(sees), *_queue_families(served), *_process_families())
-        lines: list[str] = []
-        for name, kind, help_, samples in families:
-            lines += (f"# HELP {name} {help_}", f"# TYPE {name} {kind}")
-            lines += (f"{sample}{_braced(labels)} {value!r}" for sample, labels, value in samples)
-        return "\n".join([*lines, ""]).encode()
-
-    def _request_families(self, sees: Callable[[str, str], bool]) -> Iterator[tuple[str, str, str, list[Sample]]]:
-        rows = [
-            ((("namespace", namespace), ("model", name), ("version", version)), counters)
-            for (namespace, name, version), counters in sorted(self._requests.items())
-            if sees(namespace, name)
+    def requests(self) -> list[Requests]:
+        """Of all that somebody has asked for: most of ten thousand names may have no callers."""
+        return [
+            Requests(*key, dict(each.codes), [*each.buckets], each.seconds, each.in_flight)
+            for key, each in sorted(item for item in self._requests.items() if item[1].codes or item[1].in_flight)
         ]
-        codes: list[Sample] = [
-            ("mizzen_requests_total", (*labels, ("code", str(code))), count)
-            for labels, counters in rows
-            for code, count in sorted(counters.codes.items())
-        ]
-        yield "mizzen_requests_total", "counter", "Requests that ended, by HTTP code; 499: the client left.", codes
-        latency = [sample for labels, counters in rows for sample in _histogram(labels, counters)]
-        yield "mizzen_request_seconds", "histogram", "From the request being read to its answer.", latency
-        flying: list[Sample] = [("mizzen_requests_in_flight", labels, each.in_flight) for labels, each in rows]
-        yield "mizzen_requests_in_flight", "gauge", "Requests that have begun and not ended.", flying
-        refused: list[Sample] = [
-            ("mizzen_refused_total", (("code", str(code)),), count) for code, count in sorted(self.refused.items())
-        ]
-        yield "mizzen_refused_total", "counter", "Requests that reached no model, by HTTP code.", refused
 
 
-def _histogram(labels: Labels, counters: Counters) -> Iterator[Sample]:
-    totals = list(accumulate(counters.buckets))
-    for bound, total in zip((*map(str, BOUNDS), "+Inf"), totals, strict=True):
-        yield "mizzen_request_seconds_bucket", (*labels, ("le", bound)), total
-    yield "mizzen_request_seconds_sum", labels, counters.seconds
-    yield "mizzen_request_seconds_count", labels, totals[-1]
+def served(queue: Queue) -> Served:
+    tally = queue.tally
+    return Served(
+        server=queue.server.id, version=queue.server.version, waiting=queue.waiting, waiting_bytes=queue.waiting_bytes,
+        in_flight=queue.in_flight, replicas=queue.replicas, room=queue.room, shed=queue.shed, expired=queue.expired,
+        retried=queue.retried, waits=[*tally.waits], waited_seconds=tally.waited_seconds,
+        compute_seconds=tally.compute_seconds, sizes=tally.sizes_by_bounds(), batch_items=tally.items,
+    )  # fmt: skip
 
 
-_OF_QUEUES: tuple[tuple[str, str, str, Callable[[Queue], float]], ...] = (
-    ("mizzen_queue_length", "gauge", "Calls that wait for a replica.", lambda queue: queue.waiting),
-    ("mizzen_queue_bytes", "gauge", "Bytes of the calls that wait.", lambda queue: queue.waiting_bytes),
-    ("mizzen_calls_in_flight", "gauge", "Calls that a replica works on.", lambda queue: queue.in_flight),
-    ("mizzen_replicas_ready", "gauge", "Replicas that this gateway may send to.", lambda queue: queue.replicas),
-    ("mizzen_batch_room", "gauge", "Most calls that the next batch may have.", lambda queue: queue.room),
-    ("mizzen_shed_total", "counter", "Calls refused because too many waited.", lambda queue: queue.shed),
-    ("mizzen_expired_total", "counter", "Calls whose deadline passed.", lambda queue: queue.expired),
-    ("mizzen_retried_total", "counter", "Calls sent again after their process was lost.", lambda queue: queue.retried),
+def render(gateways: Sequence[Counts], sees: Sees) -> bytes:
+    """All gateways' counts as Prometheus' text."""
+    return exposition.render((*_of_requests(gateways, sees), *_of_queues(gateways, sees), *_of_processes(gateways)))
+
+
+def _of_requests(gateways: Sequence[Counts], sees: Sees) -> Iterator[Family]:
+    rows: list[tuple[Labels, Requests]] = [
+        ((_name(each), ("namespace", of.namespace), ("model", of.model), ("version", of.version)), of)
+        for each in gateways
+        for of in each.requests
+        if sees(of.namespace, of.model)
+    ]
+    name = "mizzen_requests_total"
+    codes = [
+        Sample(name, (*labels, ("code", str(code))), count)
+        for labels, of in rows
+        for code, count in sorted(of.codes.items())
+    ]
+    yield Family(name, "counter", "Requests that ended, by HTTP code; 499: the client left.", codes)
+    name = "mizzen_request_seconds"
+    latency = [
+        sample for labels, of in rows for sample in exposition.histogram(name, labels, BOUNDS, of.buckets, of.seconds)
+    ]
+    yield Family(name, "histogram", "From the request being read to its answer.", latency)
+    name = "mizzen_requests_in_flight"
+    flying = [Sample(name, labels, of.in_flight) for labels, of in rows]
+    yield Family(name, "gauge", "Requests that have begun and not ended.", flying)
+    name = "mizzen_refused_total"
+    refused = [
+        Sample(name, (_name(each), ("code", str(code))), count)
+        for each in gateways
+        for code, count in sorted(each.refused.items())
+    ]
+    yield Family(name, "counter", "Requests that reached no model, by HTTP code.", refused)
+
+
+_GAUGES: tuple[tuple[str, str, Callable[[Served], float]], ...] = (
+    ("mizzen_queue_length", "Calls that wait for a replica.", lambda of: of.waiting),
+    ("mizzen_queue_bytes", "Bytes of the calls that wait.", lambda of: of.waiting_bytes),
+    ("mizzen_calls_in_flight", "Calls that a replica works on.", lambda of: of.in_flight),
+    ("mizzen_replicas_ready", "Replicas that this gateway may send to.", lambda of: of.replicas),
+    ("mizzen_batch_room", "Most calls that the next batch may have.", lambda of: of.room),
+)
+_COUNTERS: tuple[tuple[str, str, Callable[[Served], float]], ...] = (
+    ("mizzen_shed_total", "Calls refused because too many waited.", lambda of: of.shed),
+    ("mizzen_expired_total", "Calls whose deadline passed.", lambda of: of.expired),
+    ("mizzen_retried_total", "Calls sent again after their process was lost.", lambda of: of.retried),
+    (
+        "mizzen_model_seconds_total",
+        "Of all calls: how long the model worked on the batch that they were in.",
+        lambda of: of.compute_seconds,
+    ),
+)
+_HISTOGRAMS: tuple[tuple[str, str, tuple[float, ...], Callable[[Served], tuple[list[int], float]]], ...] = (
+    (
+        "mizzen_queue_wait_seconds",
+        "From a call's request being read to a replica being sent it.",
+        BOUNDS,
+        lambda of: (of.waits, of.waited_seconds),
+    ),
+    ("mizzen_batch_size", "Calls per batch.", BATCH_BOUNDS, lambda of: (of.sizes, of.batch_items)),
 )
 
 
-def _queue_families(queues: list[Queue]) -> Iterator[tuple[str, str, str, list[Sample]]]:
-    rows = [((("server", queue.server.id), ("version", queue.server.version)), queue) for queue in queues]
-    for name, kind, help_, value in _OF_QUEUES:
-        yield name, kind, help_, [(name, labels, value(queue)) for labels, queue in rows]
-    batches: list[Sample] = []
-    for labels, queue in rows:
-        batches.append(("mizzen_batch_items_sum", labels, queue.batch_items))
-        batches.append(("mizzen_batch_items_count", labels, queue.batches))
-    yield "mizzen_batch_items", "summary", "Calls per batch.", batches
+def _of_queues(gateways: Sequence[Counts], sees: Sees) -> Iterator[Family]:
+    rows: list[tuple[Labels, Served]] = [
+        ((_name(each), ("server", of.server), ("version", of.version)), of)
+        for each in gateways
+        for of in each.served
+        if sees(*of.server.split("/", 1))
+    ]
+    for name, help_, value in _GAUGES:
+        yield Family(name, "gauge", help_, [Sample(name, labels, value(of)) for labels, of in rows])
+    for name, help_, value in _COUNTERS:
+        yield Family(name, "counter", help_, [Sample(name, labels, value(of)) for labels, of in rows])
+    for name, help_, bounds, both in _HISTOGRAMS:
+        samples = [sample for labels, of in rows for sample in exposition.histogram(name, labels, bounds, *both(of))]
+        yield Family(name, "histogram", help_, samples)
 
 
-def _process_families() -> Iterator[tuple[str, str, str, list[Sample]]]:
-    times = os.times()
-    cpu: list[Sample] = [("process_cpu_seconds_total", (), times.user + times.system)]
-    yield "process_cpu_seconds_total", "counter", "CPU time of this gateway.", cpu
-    statm = Path("/proc/self/statm")
-    if statm.exists():  # Linux only
-        resident = int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        memory: list[Sample] = [("process_resident_memory_bytes", (), resident)]
-        yield "process_resident_memory_bytes", "gauge", "Resident memory of this gateway.", memory
+def _of_processes(gateways: Sequence[Counts]) -> Iterator[Family]:
+    name = "process_cpu_seconds_total"
+    cpu = [Sample(name, (_name(each),), each.cpu_seconds) for each in gateways]
+    yield Family(name, "counter", "CPU time of the gateway.", cpu)
+    name = "process_resident_memory_bytes"
+    memory = [Sample(name, (_name(each),), each.resident_bytes) for each in gateways]
+    yield Family(name, "gauge", "Resident memory of the gateway.", memory)
+    name = "process_start_time_seconds"
+    start = [Sample(name, (_name(each),), each.start) for each in gateways]
+    yield Family(name, "gauge", "When the gateway began, in seconds since 1970.", start)
 
 
-def _braced(labels: Labels) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _name(counts: Counts) -> tuple[str, str]:
+    return "gateway", counts.gateway

@@ -24,6 +24,9 @@ def infer_frame(serial: int, items: Sequence[Any]) -> list[Piece]:
     pieces: list[Piece] = [b""]
     text = bytearray(_array(items))
     for item in items:
+        if isinstance(item, dict):  # who sent them, after the last one
+            text += _encode(item)
+            continue
         text += _array(item)
         if len(item) == 1:
             text = _add(pieces, text, item[0])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import socket as sockets
 import time
@@ -16,7 +17,10 @@ from functools import partial
 from pathlib import Path
 
 from mizzen.access import published
+from mizzen.gateway.accesslog import AccessLog, Logged
 from mizzen.gateway.app import App
+from mizzen.gateway.calls import Call
+from mizzen.gateway.census import Census
 from mizzen.gateway.control import Control
 from mizzen.gateway.exchange import Front
 from mizzen.gateway.front import FastProtocol
@@ -30,7 +34,9 @@ from mizzen.gateway.sweeper import Sweeper
 from mizzen.gateway.table import Fleet, TableFile
 from mizzen.gateway.watched import WatchedFile
 from mizzen.graph.plan import Server as ServedVersion
-from mizzen.webserver import Patience, WebServer
+from mizzen.protocol import taken
+from mizzen.web.door import Patience
+from mizzen.web.server import WebServer
 
 log = logging.getLogger(__name__)
 
@@ -64,12 +70,26 @@ class Guard:
     """Those without a token may read and predict, unless access.json is stricter; never where others can reach it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What a gateway leaves for others to read."""
+
+    counts: Path
+    """The folder of what all gateways count."""
+    tables: Path
+    """The folder of which Table each of them has taken."""
+    access_log: Path
+    logged: Logged = "errors"
+    """What goes into it."""
+
+
 async def serve(
     *,
     socket: sockets.socket,
     table: Path,
     guard: Guard,
     limits: Limits,
+    records: Records,
     control: str = "",
     log_level: str = "info",
     stopping: asyncio.Event | None = None,
@@ -85,6 +105,7 @@ async def serve(
     rng = random.Random()  # noqa: S311 - ids must be unique, not secret
     anonymous = guard.anonymous and guard.loopback
     refusals = Refusals(guard.refusals, guard.name, wall=wall, call_later=loop.call_later)
+    access_log = AccessLog(records.access_log, guard.name, records.logged, wall=wall, call_later=loop.call_later)
     service = Service(
         max_body_bytes=limits.max_body_bytes,
         intake=Intake(limits.queue_bytes),
@@ -94,10 +115,11 @@ async def serve(
         new_id=lambda: rng.getrandbits(128).to_bytes(16, "big").hex().encode(),
         permits=Permits(None, anonymous=anonymous, wall=wall),
         refusals=refusals,
+        access_log=access_log,
     )
     sweeper = Sweeper(clock, loop.call_later)
 
-    def new_queue(server: ServedVersion) -> Queue:
+    def new_queue(server: ServedVersion, offer: Callable[[Call], bool]) -> Queue:
         return Queue(
             server,
             limit=limits.queue_limit,
@@ -107,6 +129,7 @@ async def serve(
             call_soon=loop.call_soon,
             call_later=loop.call_later,
             sweeper=sweeper,
+            offer=offer,
         )
 
     def permit(data: bytes) -> str:
@@ -114,13 +137,23 @@ async def serve(
         service.replace(permits=Permits(access, anonymous=anonymous, wall=wall))
         return f"access {access.serial}: {len(access.passes)} tokens, {len(access.grants)} bindings"
 
-    fleet = Fleet(service, new_queue, loop)
+    def acknowledge(serial: int) -> None:
+        try:
+            taken.write(records.tables, taken.Taken(guard.name, os.getpid(), serial))
+        except OSError as error:  # then the plane waits a while for nothing
+            log.warning("cannot write down that table %d is in force: %s", serial, error)
+
+    fleet = Fleet(service, new_queue, loop, acknowledge)
     files = WatchedFile("access", guard.access, permit, loop), TableFile(table, fleet.take, loop)
     for file in files:
         file.start()
+    census = Census(
+        records.counts, guard.name, service.metrics, fleet.queues.values, wall=wall, call_later=loop.call_later
+    )
+    census.start()
     front = Front(service, loopback=guard.loopback, patience=limits.patience, most=limits.connections)
     server = _Server(
-        App(service, fleet.queues.values, Control(control)),
+        App(service, census.all, Control(control)),
         partial(FastProtocol, front=front),
         front,
         stop_timeout=limits.stop_timeout,
@@ -132,7 +165,10 @@ async def serve(
         for file in files:
             file.stop()
         await fleet.close()
+        taken.remove(records.tables, guard.name)
         refusals.close()
+        access_log.close()
+        census.stop()
 
 
 class _Server(WebServer):

@@ -25,6 +25,8 @@ class Hello(msgspec.Struct, frozen=True):
     batch: bool = False
     table: Tensor | None = None
     """May be sent in place of all inputs."""
+    callers: bool = False
+    """It takes who sent what."""
 
 
 decode_hello = msgspec.msgpack.Decoder(Hello).decode

@@ -1,5 +1,9 @@
 """The Table on disk -> the routes in force. A new file is taken whole; what it keeps is not touched.
 
+Where others take over from somebody who answers, be it another version or other processes of the same one, they are
+connected to first: the Table comes into force when they have said hello, so that no request finds nobody there. Then
+those that it does not name are let go, and the plane is told, who ends them.
+
 The file is looked at every 50 ms. One that is missing or broken is reported once and changes nothing: gateways serve
 the last good Table for as long as it takes. One that has had none yet answers 503, for it cannot know what is served.
 """
@@ -28,55 +32,105 @@ CEILING_SECONDS = 60.0
 Key = tuple[str, str]
 """A served version: the server's id and its version. A new version behind an id is another queue."""
 
+Place = tuple[Key, str]
+"""A replica: whose, and its address."""
+
 NOBODY = plan.Plan(servers=())
+OVERLAP_SECONDS = 1.0
+"""A Table does not wait longer for those who take over: they answered the plane, and may have been lost since."""
 
 
 class Fleet:
     """The queues of all served versions and the connections to their replicas."""
 
     def __init__(
-        self, service: Service, new_queue: Callable[[plan.Server], Queue], loop: asyncio.AbstractEventLoop
+        self,
+        service: Service,
+        new_queue: Callable[[plan.Server, Callable[[Call], bool]], Queue],
+        loop: asyncio.AbstractEventLoop,
+        taken: Callable[[int], None],
     ) -> None:
+        """`taken` is told the serial of each Table that has come into force."""
         self.queues: dict[Key, Queue] = {}
         self._service = service
         self._new_queue = new_queue
         self._loop = loop
-        self._replicas: dict[tuple[Key, str], Replica] = {}
+        self._taken = taken
+        self._replicas: dict[Place, Replica] = {}
+        self._next: plan.Table | None = None
+        """Comes into force when all of `_awaited` are ready, or with `_timer`."""
+        self._awaited: list[Replica] = []
+        self._timer: asyncio.TimerHandle | None = None
 
     def take(self, table: plan.Table) -> None:
-        """Put this Table in force. ValueError, with nothing changed, when it contradicts itself."""
+        """Put this Table in force, as soon as nobody is missed. ValueError, with nothing changed, when it contradicts
+        itself."""
         wanted = {(server.id, server.version): server for server in table.servers}
         by_id = {server.id: key for key, server in wanted.items()}
         for used in (each for route in table.routes for each in (route.plan, *route.versions.values())):
             if missing := [id_ for id_ in used.servers if id_ not in by_id]:
                 raise ValueError(f"a plan names server '{missing[0]}', which is not in the table")
+        for key, server in wanted.items():
+            if key not in self.queues:
+                self.queues[key] = self._new_queue(server, _offer)
+        for key, address in _places(wanted) - self._replicas.keys():
+            self._replicas[key, address] = Replica(address, self.queues[key], self._loop, self._look)
+        self._next = table
+        self._awaited = [self._replicas[place] for place in self._successors(table, wanted, by_id)]
+        if self._timer is None:  # else one waits already: it must not wait anew for each Table that comes meanwhile
+            self._timer = self._loop.call_later(OVERLAP_SECONDS, self._enforce)
+        self._look()
+
+    def _look(self) -> None:
+        if self._next is not None and all(replica.ready for replica in self._awaited):
+            self._enforce()
+
+    def _successors(self, table: plan.Table, wanted: dict[Key, plan.Server], by_id: dict[str, Key]) -> set[Place]:
+        """Those that are to answer where somebody else does now."""
+        answering = {place for place, replica in self._replicas.items() if replica.ready}
+        served = {key for key, server in wanted.items() if any((key, each) in answering for each in server.addresses)}
+        successors = {key for key in wanted.keys() - served if self.queues[key].ready}
+        for route in table.routes:
+            before = self._service.routes.names.get((route.namespace, route.name))
+            if before is None:
+                continue
+            plans = route.versions
+            aliases = ((alias, plans[version]) for alias, version in route.aliases.items() if version in plans)
+            for asked, used in ((None, route.plan), *plans.items(), *aliases):
+                was = before.asked(asked)
+                keys = {by_id[server] for server in used.servers}
+                if was is not None and was.ready and served.isdisjoint(keys):
+                    successors |= keys
+        return _places({key: wanted[key] for key in successors})
+
+    def _enforce(self) -> None:
+        table, self._next, self._awaited = self._next, None, []
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        assert table is not None
+        wanted = {(server.id, server.version): server for server in table.servers}
         gone = [self.queues.pop(key) for key in self.queues.keys() - wanted.keys()]
         for key, server in wanted.items():
-            if key in self.queues:
-                self.queues[key].update(server)
-            else:
-                self.queues[key] = self._new_queue(server)
-        self._service.replace(routes=self._routes(table, {id_: self.queues[key] for id_, key in by_id.items()}))
-        self._connect(wanted)
+            self.queues[key].update(server)
+        self._service.replace(routes=self._routes(table, {key[0]: self.queues[key] for key in wanted}))
+        for place in self._replicas.keys() - _places(wanted):
+            self._replicas.pop(place).retire()
         for queue in gone:
-            self._rehouse(queue.retire())
+            queue.retire(self._rehouse)
         # After the move of what waited, which is counted where it moved to.
         named = (
             (route.namespace, route.name, {route.version, *route.versions, *route.aliases.values()})
             for route in table.routes
         )
         self._service.metrics.keep({(space, name, version) for space, name, all_ in named for version in all_})
+        self._taken(table.serial)
 
     async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         await asyncio.gather(*(replica.abort() for replica in self._replicas.values()))
         self._replicas.clear()
-
-    def _connect(self, wanted: dict[Key, plan.Server]) -> None:
-        addresses = {(key, address) for key, server in wanted.items() for address in server.addresses}
-        for place in self._replicas.keys() - addresses:
-            self._replicas.pop(place).retire()
-        for key, address in addresses - self._replicas.keys():
-            self._replicas[key, address] = Replica(address, self.queues[key], self._loop)
 
     def _routes(self, table: plan.Table, queues: dict[str, Queue]) -> Routes:
         routes = Routes()
@@ -152,6 +206,19 @@ class TableFile(WatchedFile):
             return f"table {table.serial}: {len(table.routes)} names, {len(table.servers)} served versions"
 
         super().__init__("table", path, load, loop)
+
+
+def _offer(call: Call) -> bool:
+    """Another server of its version takes it, if one is ready."""
+    assert isinstance(call, Inference)
+    if not call.endpoint.ready:
+        return False
+    call.endpoint.submit(call)
+    return True
+
+
+def _places(servers: dict[Key, plan.Server]) -> set[Place]:
+    return {(key, address) for key, server in servers.items() for address in server.addresses}
 
 
 def _add_v1(hot: dict[bytes, Endpoint], name: Name) -> None:

@@ -8,20 +8,20 @@ whether it is ready, one must be allowed to read it or to call it; lists and met
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import mizzen
 from mizzen.access.policy import Verb
 from mizzen.errors import NotFound, Unavailable
-from mizzen.gateway import described
+from mizzen.gateway import described, metrics
 from mizzen.gateway.answers import CHALLENGE, JSON, PROMETHEUS, RETRY, Answer, Header, error, told
 from mizzen.gateway.calls import UNAVAILABLE
 from mizzen.gateway.infer import Asked, Service
 from mizzen.gateway.paths import Found
 from mizzen.gateway.permits import ALLOWED, PLANE, READ, SEE, UNAUTHENTICATED, Ruling
-from mizzen.gateway.queues import Queue
 from mizzen.gateway.routes import Endpoint, Name
+from mizzen.protocol.counts import Counts
 
 DOCUMENT = Path(__file__).with_name("openapi.json")
 """This API as an OpenAPI document, made by `make gen`; here it is only handed out."""
@@ -41,9 +41,10 @@ _SERVER = {"name": "mizzen", "version": mizzen.__version__, "extensions": descri
 
 
 class Teller:
-    def __init__(self, service: Service, queues: Callable[[], Iterable[Queue]]) -> None:
+    def __init__(self, service: Service, counted: Callable[[], Sequence[Counts]]) -> None:
+        """`counted`: what all gateways have."""
         self._service = service
-        self._queues = queues
+        self._counted = counted
         self._document = DOCUMENT.read_bytes()
         self._tag = b'"%b"' % hashlib.sha256(self._document).hexdigest()[:32].encode()
 
@@ -96,7 +97,7 @@ class Teller:
     def refused(self, code: int, text: str, *headers: Header) -> Answer:
         """Counted, as a request that reaches no model."""
         self._service.metrics.refused[code] += 1
-        return error(code, text, (b"mizzen-request-id", self._service.new_id()), *headers)
+        return error(code, text, *headers)
 
     def endpoint(self, found: Found) -> Endpoint:
         """NotFound; Unavailable before the first Table."""
@@ -139,7 +140,7 @@ class Teller:
         return told({"model_stats": [described.statistics(each, now, wall) for each in endpoints]})
 
     def _metrics(self, asked: Asked) -> Answer:
-        text = self._service.metrics.render(self._queues(), lambda space, name: self._sees(asked, space, name))
+        text = metrics.render(self._counted(), lambda space, name: self._sees(asked, space, name))
         return Answer(200, text, (PROMETHEUS,))
 
     def _described(self, headers: Iterable[Header]) -> Answer:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Literal, cast
+from collections.abc import Callable
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -37,20 +38,28 @@ log = logging.getLogger(__name__)
 class Replica(asyncio.Protocol):
     """One address of a served version. `retire` ends it; until then it connects and reconnects by itself."""
 
-    def __init__(self, address: str, queue: Queue, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, address: str, queue: Queue, loop: asyncio.AbstractEventLoop, ready: Callable[[], None]) -> None:
+        """`ready` is called whenever its hello has come."""
         self.address = address
         self._queue = queue
         self._loop = loop
+        self._tell_ready = ready
         self._transport: asyncio.Transport | None = None
         self._reader = frames.Reader()
         self._serial = 0
         self._owed = 0
         """Calls in the batch that is out; 0: none is."""
         self._greeted = False
+        self._wants_callers = False
         self._leaving = False
         self._retired = False
         self._delay = 0.0
         self._connecting: asyncio.Task[None] | None = loop.create_task(self._connect())
+
+    @property
+    def ready(self) -> bool:
+        """It has said hello, and takes batches."""
+        return self._greeted and not self._leaving and self._transport is not None
 
     def retire(self) -> None:
         """The Table names this address no more: close as soon as nothing is owed."""
@@ -74,6 +83,8 @@ class Replica(asyncio.Protocol):
         self._owed = len(batch)
         self._serial = (self._serial + 1) & 0xFFFFFFFF
         items = [call.item for call in batch]
+        if self._wants_callers:
+            items.append(_callers(batch))
         if batch[0].size > LARGE_BYTES:
             self._transport.writelines(infer_frame(self._serial, items))
         else:
@@ -124,8 +135,10 @@ class Replica(asyncio.Protocol):
             self._queue.greeted(hello)
             return
         self._greeted = True
+        self._wants_callers = hello.callers
         self._delay = FIRST_RETRY
         self._queue.joined(self, hello)
+        self._tell_ready()
 
     def _take_reply(self, frame: frames.Frame) -> None:
         service_us, entries = _decode_reply(frame.body)
@@ -157,3 +170,12 @@ class Replica(asyncio.Protocol):
                 continue
             self._connecting = None
             return
+
+
+def _callers(batch: list[Call]) -> dict[str, Any]:
+    """The end of an INFER frame. Written for all of them at once: it is the same work for every request."""
+    told: dict[str, Any] = {"ids": b"\n".join([call.id for call in batch])}
+    traces = [call.options.trace for call in batch]
+    if any(traces):
+        told["traces"] = [(place, *trace) for place, trace in enumerate(traces) if trace is not None]
+    return told

@@ -10,17 +10,21 @@ owed, then close.
 Bodies are msgpack (`protocol/msgpack.py`):
 
     HELLO  {"state": "ready", "pid": int, "framework": str, "inputs": [tensor], "outputs": [tensor],
-            "strict": bool, "batch": bool, "table": tensor or nil}
+            "strict": bool, "batch": bool, "table": tensor or nil, "callers": bool}
            tensor = {"name": str, "datatype": str, "shape": [int]}   (-1: any size); [] when nothing is declared
            strict: names outside `inputs` and `outputs` are the caller's fault
            batch: requests are merged by rows into one call of the model
            table: a tensor of whole rows that may be sent in place of all inputs, a column for each in their order
+           callers: it takes, after the entries of an INFER frame, who sent them; absent: it does not
     INFER  [entry, ...]                   one entry per request: [inputs, outputs], [inputs, outputs, raw] or [body]
            inputs  = [[name, datatype, shape, encoding, data], ...]
                      data is the JSON text (JSON) or little-endian bytes (RAW)
            outputs = [name, ...] or nil for the default ones
            raw     = true, or the names of outputs that are wanted as bytes
            body    = a whole V1 request, as it came: what is in it, only the model's signature can tell
+           Where the hello says `callers`, a map may follow the last entry:
+           {"ids": bytes, "traces": [[place, traceparent, tracestate], ...]}
+           ids of all requests, a line each; traces of those that brought one, by the place of their entry, from 0
     REPLY  [service_us, [[status, payload], ...]]
            one entry per request, in the order asked; service_us is the time in the model
            OK: payload is the JSON text of the V2 `outputs` list, or of the whole V1 answer; where `raw` was asked

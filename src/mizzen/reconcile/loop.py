@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic
 
@@ -26,12 +27,26 @@ PAGE = 500
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """How a controller keeps up."""
+
+    controller: str
+    """The kind it works on."""
+    waiting: int
+    failing: int
+    """Objects whose last look failed; each is looked at again."""
+    errors: int
+    """Looks that failed since the start."""
+
+
 class _Lane(Generic[StoreT]):
     """A controller, the keys that wait for it, and what is remembered for it of the kinds it watches."""
 
     def __init__(self, controller: Controller[StoreT, Any]) -> None:
         self.controller = controller
         self.queue = KeyedQueue(LoopTimer())
+        self.errors = 0
         self.remembers = frozenset(watched for watched in controller.watches if isinstance(watched, str))
         self.watches = self.remembers | {one.kind for one in controller.watches if isinstance(one, Presence)}
         self._named: dict[Ref, tuple[Ref, ...]] = {}
@@ -62,6 +77,11 @@ class _Lane(Generic[StoreT]):
         elif resource.kind in self.watches and (gone or event.type == "ADDED" or _touched(resource)):
             for key in self._keys(resource):
                 self.queue.add(key)
+
+    def failed(self, key: Ref) -> float:
+        """Seconds until the next look."""
+        self.errors += 1
+        return self.queue.retry(key)
 
     def forget(self, kind: str) -> None:
         self._named = {ref: keys for ref, keys in self._named.items() if ref.kind != kind}
@@ -121,6 +141,9 @@ class Loop(Generic[StoreT]):
             for kind in kinds:
                 if kind not in remembered:
                     tasks.create_task(self._look_at_all(kind), name=f"look at every {kind}")
+
+    def backlogs(self) -> list[Backlog]:
+        return [Backlog(lane.controller.kind, len(lane.queue), lane.queue.failing, lane.errors) for lane in self._lanes]
 
     def poke(self, ref: Ref) -> None:
         """A hint from outside that this object is worth a look."""
@@ -185,10 +208,10 @@ class Loop(Generic[StoreT]):
             try:
                 await self._reconcile(lane, key)
             except (MizzenError, OSError) as error:
-                delay = lane.queue.retry(key)
+                delay = lane.failed(key)
                 log.warning("%s: %s: %s; again in %.2f s", key, type(error).__name__, error, delay)
             except Exception:  # a bug met by one object must not stop the others
-                delay = lane.queue.retry(key)
+                delay = lane.failed(key)
                 log.exception("%s: unexpected; again in %.2f s", key, delay)
             finally:
                 lane.queue.done(key)

@@ -59,6 +59,15 @@ class KeyedQueue:
         self._later: dict[Ref, tuple[float, Scheduled]] = {}
         self._failures: dict[Ref, int] = {}
 
+    def __len__(self) -> int:
+        """Keys that wait for a worker, in either row; not those that are due later."""
+        return len(self._queued)
+
+    @property
+    def failing(self) -> int:
+        """Keys whose last look failed."""
+        return len(self._failures)
+
     def add(self, key: Ref) -> None:
         """Look at the key as soon as a worker is free."""
         if key in self._working:

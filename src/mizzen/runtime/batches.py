@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from mizzen.protocol import frames, tensors
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import inputs, memory, outputs, signature, v1
+from mizzen.runtime import calling, inputs, memory, outputs, signature, v1
+from mizzen.runtime.calling import Callers
 from mizzen.runtime.frameworks.model import BadInput, LoadedModel
 from mizzen.runtime.watchdog import Running
 
@@ -48,6 +49,7 @@ class Answers(NamedTuple):
 def answer(
     model: LoadedModel,
     requests: Sequence[Any],
+    callers: Callers | None = None,
     *,
     max_rows: int = MAX_ROWS,
     clock: Callable[[], float] = time.monotonic,
@@ -55,9 +57,9 @@ def answer(
 ) -> Answers:
     """Answer every request of the bodies of some INFER frames. Never raises for what a request or the model does.
 
-    `running` is told of each call of the model.
+    `callers` are those of the requests; `running` is told of each call of the model.
     """
-    batch = _Batch(model, requests, clock, running or Running())
+    batch = _Batch(model, requests, callers or Callers(), clock, running or Running())
     for (wanted, style, *_), places in batch.groups().items():
         batch.answer_group(Wish(wanted, style), places, max_rows)
     return Answers(batch.results, int(batch.seconds * 1e6))
@@ -74,12 +76,18 @@ def described(error: BaseException) -> str:
 class _Batch:
     """Requests and their results, by place."""
 
-    __slots__ = ("_clock", "_model", "_requests", "_rows", "_running", "_targets", "results", "seconds")
+    __slots__ = ("_callers", "_clock", "_model", "_requests", "_rows", "_running", "_targets", "results", "seconds")
 
     def __init__(
-        self, model: LoadedModel, requests: Sequence[Any], clock: Callable[[], float], running: Running
+        self,
+        model: LoadedModel,
+        requests: Sequence[Any],
+        callers: Callers,
+        clock: Callable[[], float],
+        running: Running,
     ) -> None:
         self._model = model
+        self._callers = callers
         self._requests = list(requests)
         self._rows = [0] * len(requests)
         self._targets = {spec.name: tensors.DATATYPES[spec.datatype] for spec in model.inputs} if model.strict else {}
@@ -151,7 +159,7 @@ class _Batch:
     def _answer_together(self, wish: Wish, places: list[int], arrays: dict[str, Array]) -> None:
         given: dict[str, Array] | None = None
         try:
-            given = self._call(arrays, wish.outputs)
+            given = self._call(arrays, wish.outputs, places)
         except _Unknown as error:
             self._set(places, [_bad(str(error))] * len(places))
             return
@@ -165,7 +173,7 @@ class _Batch:
         rows = [self._rows[place] for place in places]
         fault = _rows_fault(given, sum(rows))
         if fault:
-            log.error(fault)
+            log.error("%s (%s)", fault, self._callers.named(places))
             self._set(places, [_failed(fault)] * len(places))
             return
         try:
@@ -175,7 +183,8 @@ class _Batch:
 
     def _answer_alone(self, wish: Wish, place: int) -> None:
         try:
-            given = self._call(inputs.decode(self._requests[place], self._targets, self._model.refuses), wish.outputs)
+            arrays = inputs.decode(self._requests[place], self._targets, self._model.refuses)
+            given = self._call(arrays, wish.outputs, [place])
         except (ValueError, _Unknown) as error:
             self.results[place] = _bad(str(error))
             return
@@ -190,7 +199,7 @@ class _Batch:
                     f"input '{odd}' holds NaN or Infinity, and the model says {described(cause)}"
                 )
                 return
-            log.exception("the model raised", exc_info=cause)
+            log.exception("the model raised (%s)", self._callers.named([place]), exc_info=cause)
             self.results[place] = _failed(described(cause) if cause else "")
             return
         fault = _rows_fault(given, self._rows[place]) if self._model.batch else None
@@ -200,8 +209,9 @@ class _Batch:
         for place, result in zip(places, results, strict=True):
             self.results[place] = result
 
-    def _call(self, arrays: dict[str, Array], wanted: tuple[str, ...]) -> dict[str, Array]:
+    def _call(self, arrays: dict[str, Array], wanted: tuple[str, ...], places: list[int]) -> dict[str, Array]:
         """The outputs wanted, in that order. _Raised for whatever the model's code raised, _Unknown for a name."""
+        calling.begin(self._callers, places, self._rows, arrays)
         started = self._running.since = self._clock()
         try:
             given = self._model.call(arrays, wanted)
@@ -211,6 +221,7 @@ class _Batch:
             raise _Raised from error
         finally:
             self._running.since = None
+            calling.end()
             self.seconds += self._clock() - started
         fault = signature.outputs_fault(given, wanted)
         if fault:

@@ -17,6 +17,8 @@ from mizzen.protocol import frames, tensors
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.outputs import Style
 
+INSTEAD = "send numbers, or serve a pipeline that fills them in, such as with a SimpleImputer for NaN"
+"""What to do about NaN and Infinity."""
 ARRAY = -1
 """The encoding of what has been read already. None that comes in a frame is."""
 
@@ -124,7 +126,7 @@ def _refuse(array: Array, refuses: frozenset[str]) -> None:
         return
     found = {"NaN": np.isnan(array).any(), "Infinity": np.isinf(array).any()}
     if words := [word for word, there in found.items() if there and word in refuses]:
-        raise ValueError(f"data holds {' and '.join(words)}, which this model does not take")
+        raise ValueError(f"data holds {' and '.join(words)}, which this model does not take; {INSTEAD}")
 
 
 def _joined_bytes(requests: Sequence[Any], position: int, width: int) -> bytes | None:

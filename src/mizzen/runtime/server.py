@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from mizzen.protocol import frames, msgpack
 from mizzen.runtime import batches
+from mizzen.runtime.calling import Callers
 from mizzen.runtime.frameworks.model import LoadedModel
 from mizzen.runtime.reloading import Reload, Reloader
 from mizzen.runtime.sockets import Connection, Listener, Terminated
@@ -40,9 +41,9 @@ def serve(
     `load` makes the model that takes the place of another one; returned is the one that answered last.
     """
 
-    def answer(model: LoadedModel, requests: list[Any]) -> tuple[list[batches.Result], int]:
+    def answer(model: LoadedModel, requests: list[Any], callers: Callers) -> tuple[list[batches.Result], int]:
         try:
-            return batches.answer(model, requests, running=watchdog.running)
+            return batches.answer(model, requests, callers, running=watchdog.running)
         finally:
             terminated.arm()  # the model's code may have taken TERM for itself
 
@@ -60,12 +61,14 @@ class _Work(NamedTuple):
     requests: list[Any]
     size: int
     """Bytes."""
+    told: dict[str, Any]
+    """Of who sent them."""
 
 
 class FrameServer:
     def __init__(
         self,
-        answer: Callable[[LoadedModel, list[Any]], tuple[list[batches.Result], int]],
+        answer: Callable[[LoadedModel, list[Any], Callers], tuple[list[batches.Result], int]],
         model: LoadedModel,
         listener: Listener,
         terminated: Terminated,
@@ -133,11 +136,7 @@ class FrameServer:
         """The work this peer sent; none when it is closed for what it sent."""
         try:
             received, ended = connection.receive()
-            work = [
-                _Work(connection, frame.id, _requests(frame), len(frame.body))
-                for frame in received
-                if not self._reloads(connection, frame)
-            ]
+            work = [_work(connection, frame) for frame in received if not self._reloads(connection, frame)]
         except (ValueError, frames.FrameError) as error:
             log.warning("closed a connection: %s", error)
             self._close(connection)
@@ -148,7 +147,8 @@ class FrameServer:
 
     def _reply(self, work: list[_Work]) -> None:
         merged = [request for one in work for request in one.requests] if len(work) > 1 else work[0].requests
-        results, service_us = self._answer(self._model, merged)
+        callers = Callers([(len(one.requests), one.told) for one in work])
+        results, service_us = self._answer(self._model, merged, callers)
         at = 0
         for one in work:
             end = at + len(one.requests)
@@ -220,14 +220,17 @@ class FrameServer:
         connection.socket.close()
 
 
-def _requests(frame: frames.Frame) -> list[Any]:
+def _work(connection: Connection, frame: frames.Frame) -> _Work:
     """ValueError when this is not a frame a gateway may send."""
     if frame.type != frames.INFER:
         raise ValueError(f"a frame of type {frame.type}, where only INFER is expected")
     requests = msgpack.unpack(frame.body)
     if not isinstance(requests, list):
         raise ValueError("an INFER frame that holds no list")  # noqa: TRY004 - bad data, not a bad call
-    return requests
+    told = requests.pop() if requests and isinstance(requests[-1], dict) else {}
+    if not isinstance(told.get("ids", b""), bytes):
+        raise ValueError("an INFER frame whose ids are no bytes")  # noqa: TRY004
+    return _Work(connection, frame.id, requests, len(frame.body), told)
 
 
 def _hello_frame(id_: int, model: LoadedModel) -> bytes:
@@ -235,6 +238,7 @@ def _hello_frame(id_: int, model: LoadedModel) -> bytes:
         "state": "ready", "pid": os.getpid(), "framework": model.framework,
         "inputs": [spec.wire() for spec in model.inputs], "outputs": [spec.wire() for spec in model.outputs],
         "strict": model.strict, "batch": model.batch, "table": model.table.wire() if model.table else None,
+        "callers": True,
     })  # fmt: skip
     return frames.encode(frames.HELLO, id_, hello)
 

@@ -16,6 +16,8 @@ import threading
 import time
 from pathlib import Path
 
+from mizzen.runtime import calling
+
 LIMIT_SECONDS = 65.0
 """Above every deadline: no request lives longer than 60 s (`CEILING_SECONDS` of the gateway)."""
 LOOK_SECONDS = 5.0
@@ -60,7 +62,7 @@ class Watchdog:
         try:
             leave_last_words(self._last_words, message)
             faulthandler.dump_traceback(_STDERR)
-            log.error("stuck: %s", message)
+            log.error("stuck: %s (%s)", message, calling.named())
         finally:
             os._exit(EXIT_STUCK)  # the main thread would not hear of anything gentler
 

@@ -10,5 +10,5 @@ class AsyncPlane(Registry, People):
     """A client of one plane. Made and used on one event loop; `close` it, or use it as a context manager.
 
     What it calls is in `resources` (objects of every kind), `registry` (models and versions), `people` (users, tokens,
-    permissions, secrets, the audit) and `predictions`.
+    permissions, secrets, the audit), `predictions`, and `looking` (what is printed and used).
     """

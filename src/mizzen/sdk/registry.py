@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from mizzen import errors
 from mizzen.sdk import deployment, undoing
 from mizzen.sdk.calls import escaped
+from mizzen.sdk.looking import Looking
 from mizzen.sdk.predictions import Predictions
-from mizzen.sdk.resources import Resources, Selection, _selector, plural
+from mizzen.sdk.resources import Selection, _selector, plural
 
 if TYPE_CHECKING:
     from mizzen.sdk.comparing import Comparison
@@ -22,7 +23,7 @@ Objects = builtins.list[dict[str, Any]]
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-class Registry(Resources, Predictions):
+class Registry(Looking, Predictions):
     async def create_model(
         self, name: str, *, framework: str | None = None, labels: Mapping[str, str] | None = None
     ) -> dict[str, Any]:

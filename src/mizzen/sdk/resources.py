@@ -179,16 +179,6 @@ class Resources(Calls):
                     raise
             await asyncio.sleep(0.1)
 
-    async def logs(
-        self, name: str, *, tail: int | None = None, follow: bool = False, namespace: str | None = None
-    ) -> AsyncIterator[str]:
-        """What the replicas of an InferenceModel printed, in pieces of whole lines."""
-        params = {"tail": tail, "follow": follow or None}
-        path = self.path("inferencemodels", name, namespace=namespace)
-        async with self._control.stream(f"{path}/log", params) as response:
-            async for piece in response.aiter_text():
-                yield piece
-
     async def revisions(self, kind: str, name: str, *, namespace: str | None = None) -> builtins.list[dict[str, Any]]:
         """The specs of the Revisions of one object, oldest first. NotFound when there never was one."""
         wanted = {"spec.kind": kind, "spec.name": name}

@@ -244,8 +244,24 @@ class Plane:
         return self._loop.iterate(self._plane.watch(kind, namespace=namespace))
 
     def logs(self, name: str, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
-        """What the replicas of an InferenceModel printed, in pieces of whole lines; with `follow`, for ever."""
+        """What the replicas of an InferenceModel printed, in pieces of whole lines; with `follow`, until it is gone."""
         return self._loop.iterate(self._plane.logs(name, tail=tail, follow=follow))
+
+    def usage(self, *, namespace: str | None = None) -> dict[str, Any]:
+        """How what is served is doing: rates and latencies of the last ten seconds, queues, replicas, memory and CPU.
+
+        Of one namespace, or of all that one may read; with the plane's own processes.
+        """
+        return self._loop.run(self._plane.usage(namespace=namespace))
+
+    def usage_history(
+        self, name: str | None = None, *, minutes: int = 10, namespace: str | None = None
+    ) -> dict[str, Any]:
+        """How a model was doing, each version for itself: {"seconds", "columns", "series": [{"points"}]}.
+
+        Points are 2 seconds apart for up to 10 minutes, else 30 seconds for up to 6 hours.
+        """
+        return self._loop.run(self._plane.usage_history(name, minutes=minutes, namespace=namespace))
 
     def whoami(self) -> dict[str, Any]:
         """Who the plane takes us for, and what we may do."""

@@ -27,6 +27,7 @@ from mizzen.reconcile.recorder import NOBODY, Recorder
 from mizzen.server import (
     aliases,
     history,
+    metrics,
     missing,
     models,
     openapi,
@@ -34,6 +35,7 @@ from mizzen.server import (
     resources,
     servers,
     uploads,
+    usage,
     users,
     versions,
 )
@@ -45,6 +47,7 @@ from mizzen.server.bindings import Bindings
 from mizzen.server.door import definitions, discovery, documents, events, namespaces, reviews
 from mizzen.server.errors import ErrorBoundary, answer_http_exception, answer_mizzen_error
 from mizzen.server.identity import Identity
+from mizzen.server.metrics import Inside
 from mizzen.server.namespaces import NamespacedStore
 from mizzen.server.oidc import Oidc
 from mizzen.server.origins import LoopbackOnly
@@ -55,6 +58,7 @@ from mizzen.server.tokens import AdminToken
 from mizzen.stores.records import AuditLog, Identities, Secrets
 from mizzen.stores.store import Store
 from mizzen.stores.vault import Vault
+from mizzen.usage.sampler import Unseen, Usage
 
 
 def create_app(
@@ -79,10 +83,12 @@ def create_app(
     default_framework: str = "",
     settle: Settle = nothing_to_settle,
     recorder: Recorder = NOBODY,
+    seen: Usage | None = None,
+    inside: Inside | None = None,
 ) -> Starlette:
     """`loopback`: nobody but this machine can reach it; else nobody without a token gets anything, whatever `anonymous`
     says. `oidc`: whose JWTs are taken. `settle`: waits until gateways can know of what was written. `recorder`: who is
-    told what people decided."""
+    told what people decided. `seen` and `inside`: what is told of what is used."""
     bindings = Bindings(store)
     plane = Plane(
         store=NamespacedStore(store),
@@ -96,6 +102,7 @@ def create_app(
         vault=vault,
         audit=audit,
         bindings=bindings,
+        usage=seen or Unseen(),
         anonymous=loopback and anonymous,
         capabilities=capabilities,
         pages=pages or Pages(),
@@ -127,6 +134,8 @@ def create_app(
             *users.routes(),
             *secret_routes.routes(),
             *audit_routes.routes(),
+            *usage.routes(),
+            *metrics.routes(inside or Inside()),
         ],
         middleware=[
             Middleware(ErrorBoundary),
@@ -178,6 +187,7 @@ async def index(request: Request) -> Response:
     kinds = {kind.plural: f"{resources.ROOT}/{kind.plural}" for kind in catalog.KINDS}
     links = {
         "models": "/model", "users": "/user", "secrets": "/secret", "audit": "/audit", "whoami": "/whoami",
+        "usage": "/usage", "metrics": "/metrics",
         "health": "/healthz", "ready": "/readyz", "version": "/version", "discovery": "/apis",
         "openapi": "/openapi.json", "resources": kinds,
     }  # fmt: skip

@@ -20,10 +20,15 @@ from mizzen.server.pages import Pages
 from mizzen.stores.records import AuditLog, Identities, Secrets
 from mizzen.stores.store import Store
 from mizzen.stores.vault import Vault
+from mizzen.usage.sampler import Usage
 
 
 class Logs(Protocol):
-    def __call__(self, workload: Resource, *, tail: int | None, follow: bool) -> AsyncIterator[bytes]: ...
+    """As `Engine.logs`."""
+
+    def __call__(
+        self, workload: Resource, *, tail: int | None, follow: bool, places: dict[int, str] | None
+    ) -> AsyncIterator[bytes]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,8 @@ class Plane:
     vault: Vault
     audit: AuditLog
     bindings: Bindings
+    usage: Usage
+    """What is used, and how what is served is doing."""
     anonymous: bool
     """May those without a token read and predict?"""
     pages: Pages = field(default_factory=Pages)

@@ -5,21 +5,18 @@ Here: its routes, and reading, watching and deleting. `writing` has the rest; `d
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from mizzen.errors import NotFound
 from mizzen.kinds.meta import API_VERSION, Resource
-from mizzen.server import addressed, admission, auth, guards, removal, targets, watching, writing
+from mizzen.server import addressed, admission, auth, guards, printed, removal, targets, watching, writing
 from mizzen.server.deletion import Deletion
 from mizzen.server.door import scale, shown, status
 from mizzen.server.door.shown import Shown
-from mizzen.server.plane import Plane, plane_of
+from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
-from mizzen.server.streams import closing, until_stopped
+from mizzen.server.streams import until_stopped
 from mizzen.stores.store import Guard, Where
 
 ROOT = f"/apis/{API_VERSION}"
@@ -45,7 +42,7 @@ def routes() -> list[Route]:
         Route(one, writing.replace, methods=["PUT"]),
         Route(one, writing.patch, methods=["PATCH"]),
         Route(one, delete, methods=["DELETE"]),
-        Route(f"{one}/log", log, methods=["GET"]),
+        Route(f"{one}/log", printed.log, methods=["GET"]),
         *status.routes(f"{one}/status"),
         *scale.routes(f"{one}/scale"),
     ]
@@ -100,17 +97,6 @@ async def delete_all(request: Request) -> Response:
     return await Shown(None, plane.now).answered(listing, kind, Resource.wire)
 
 
-async def log(request: Request) -> Response:
-    if request.path_params["plural"] != "inferencemodels":
-        raise NotFound(f"{request.path_params['plural']} have no log", hint="inferencemodels have one")
-    resource = await addressed.found(request, "read", subresource="logs")
-    query = Query(request, "tail", "follow")
-    tail, follow = query.number("tail"), query.flag("follow")
-    plane = plane_of(request)
-    chunks = until_stopped(_chunks(plane, resource, tail=tail, follow=follow), plane.stopping)
-    return StreamingResponse(chunks, media_type="text/plain; charset=utf-8")
-
-
 async def _deleted(request: Request, resource: Resource, wish: Deletion) -> Resource | None:
     """None: gone. Else the object: it goes when nothing holds it, or would."""
     actor = addressed.require_write(request, resource)
@@ -128,14 +114,3 @@ def _may_go(resource: Resource) -> Guard | None:
         case "ModelVersion":
             return guards.unneeded(resource)
     return None
-
-
-async def _chunks(plane: Plane, server: Resource, *, tail: int | None, follow: bool) -> AsyncGenerator[bytes, None]:
-    """What the server's workloads printed, one after the other; following goes on with the last one."""
-    where = Where(namespace=server.meta.namespace, owner=server.meta.uid)
-    workloads = (await plane.store.list("Workload", where)).items
-    for workload in workloads:
-        last = workload is workloads[-1]
-        async with closing(plane.logs(workload, tail=tail, follow=follow and last)) as chunks:
-            async for chunk in chunks:
-                yield chunk

@@ -133,6 +133,10 @@ class SqliteStore:
         """All in which something is kept, be it an object or a secret."""
         return await self._readers.run(reads.namespaces)
 
+    async def tally(self) -> dict[str, int]:
+        """How many objects there are of each kind that has any."""
+        return await self._readers.run(reads.tally)
+
     def position(self, kind: str) -> str:
         return self._feed.position(kind)
 

@@ -31,6 +31,27 @@ def start_of(pid: int) -> str | None:
     return f"{_boot()}.{fields[19]}"
 
 
+def used(pid: int) -> tuple[str, float, int] | None:
+    """When it began, as `start_of` says it; the CPU seconds it has spent; and the bytes of memory it holds.
+
+    In one look, so that it is all of one process. None when there is none, or where there is no /proc.
+    """
+    try:
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)  # asked often, of many: a file object costs thrice that
+    except OSError:
+        return None
+    try:
+        fields = os.read(descriptor, 4096).rpartition(b")")[2].split()
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    if not fields or fields[0] in (b"Z", b"X"):
+        return None
+    spent = (int(fields[11]) + int(fields[12])) / _ticks()
+    return f"{_boot()}.{fields[19].decode()}", spent, int(fields[21]) * _page()
+
+
 def is_leader(pid: int) -> bool:
     """Whether the process leads a session, as everything does that a supervisor started."""
     try:
@@ -120,6 +141,16 @@ def holder_of(port: int) -> str:
 @cache
 def _has_proc() -> bool:
     return (_PROC / "self" / "stat").exists()
+
+
+@cache
+def _ticks() -> int:
+    return os.sysconf("SC_CLK_TCK")
+
+
+@cache
+def _page() -> int:
+    return resource.getpagesize()
 
 
 @cache

@@ -121,12 +121,16 @@ def test_logs_of_a_server_and_of_the_planes_processes(plane: Plane, tmp_path: Pa
     plane.control.file("model.joblib")
     plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
     plane("logs", "iris-1")
+    assert plane("logs", "iris").stderr == "model 'iris' is served by iris-1, which printed this:\n"
     failed(plane("logs", "nobody-1", check=False), "nobody-1")
     logs = tmp_path / ".mizzen" / "logs"
     failed(plane("logs", "plane", check=False), "no log of 'plane'", "no plane has run there: 'mizzen up' starts one")
     logs.mkdir(parents=True)
     (logs / "gateway-0.log").write_text("one\ntwo\nthree\n")
     assert plane("logs", "gateway", "--tail", "2").stdout == "two\nthree\n"
+    failed(plane("logs", "access", check=False), "no access log in", "a plane writes one unless")
+    (logs / "access.gateway-0.log").write_text('{"time":"1"}\n')
+    assert plane("logs", "access").stdout == '{"time":"1"}\n'
 
 
 def test_what_nobody_expected_is_no_traceback(plane: Plane) -> None:

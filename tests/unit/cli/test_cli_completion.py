@@ -73,7 +73,7 @@ def test_what_belongs_to_something_is_offered_after_it(plane: Plane) -> None:
     assert after("alias delete iris") == ["prod"]
     assert after("get im") == after("describe im") == ["iris-1"]
     assert after("predict") == ["iris", "iris-1"]
-    assert after("logs") == ["iris-1", "plane", "gateway", "supervisor"]
+    assert after("logs") == ["iris-1", "iris", "plane", "gateway", "supervisor", "access"]
     assert after("user delete") == after("permit") == ["ann"]
     assert after("permit ann read") == ["read", "predict", "write", "admin", "iris"]
     assert after("token revoke ann") == [made["id"]]

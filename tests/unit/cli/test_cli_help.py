@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer.testing
 from typer.main import get_command
 
 from mizzen.cli import offers
@@ -37,7 +36,7 @@ def test_the_commands_of_the_public_surface_are_there() -> None:
     assert set(COMMANDS) == {
         "up", "down", "status", "deploy", "serve", "undeploy", "promote", "predict", "get", "delete", "logs", "history",
         "apply", "lint", "diff", "explain", "describe", "rollback", "permit", "whoami", "audit", "completion",
-        "kubeconfig",
+        "kubeconfig", "top",
         "model create", "model list", "model describe", "model delete", "version add", "version list",
         "version describe", "version trust", "version delete", "alias set", "alias list", "alias delete", "user add",
         "user list", "user delete", "token create", "token list", "token revoke", "secret set", "secret list",
@@ -46,11 +45,10 @@ def test_the_commands_of_the_public_surface_are_there() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_shows_an_example(command: str) -> None:
-    shown = typer.testing.CliRunner().invoke(app, [*command.split(), "--help"], prog_name="mizzen")
-    assert shown.exit_code == 0
-    assert "Example:" in shown.output
-    assert f"      mizzen {command}" in shown.output.replace("    mizzen", "      mizzen")
+def test_every_command_shows_an_example(command: str, tmp_path: Path) -> None:
+    shown = mizzen(*command.split(), "--help", cwd=tmp_path, check=True).stdout
+    assert "Example:" in shown
+    assert f"      mizzen {command}" in shown.replace("    mizzen", "      mizzen")
 
 
 def test_every_command_that_tells_something_tells_it_as_data_too() -> None:
@@ -67,9 +65,9 @@ def test_kinds_that_shells_are_offered_are_those_of_the_catalog() -> None:
 
 
 @pytest.mark.parametrize("group", sorted({command.split()[0] for command in COMMANDS if " " in command}))
-def test_every_group_shows_an_example(group: str) -> None:
-    shown = typer.testing.CliRunner().invoke(app, [group, "--help"])
-    assert f"Example:\n    mizzen {group} " in shown.output, shown.output
+def test_every_group_shows_an_example(group: str, tmp_path: Path) -> None:
+    shown = mizzen(group, "--help", cwd=tmp_path, check=True).stdout
+    assert f"Example:\n    mizzen {group} " in shown, shown
 
 
 def test_it_runs_as_a_module_and_tells_its_version() -> None:
@@ -108,9 +106,9 @@ def test_it_runs_as_a_module_and_tells_its_version() -> None:
         (("secret", "set", "db", "=x"), "no key before"),
     ],
 )
-def test_wrong_usage_is_exit_code_2(words: tuple[str, ...], says: str) -> None:
-    done = typer.testing.CliRunner().invoke(app, [*words], prog_name="mizzen", env={"COLUMNS": "200"})
-    assert done.exit_code == 2
+def test_wrong_usage_is_exit_code_2(words: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    done = mizzen(*words, cwd=tmp_path, environ={"COLUMNS": "200"})
+    assert done.returncode == 2
     assert says in done.stderr
     assert not done.stdout
 
@@ -145,8 +143,8 @@ def test_usage_faults_are_told_as_all_errors_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_speaks_of_what_people_type(command: str) -> None:
-    shown = typer.testing.CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200"}).output
+def test_help_speaks_of_what_people_type(command: str, tmp_path: Path) -> None:
+    shown = mizzen(*command.split(), "--help", cwd=tmp_path, check=True, environ={"COLUMNS": "200"}).stdout
     assert not re.search(r"<(str|int|float|list|Path)|range>|\{", shown.partition("Example:")[0]), shown
     assert not re.search(r"^  [^E]*<(str|int|float|list|Path)", shown, re.M), shown
     usage = shown.splitlines()[0].removeprefix(f"Usage: mizzen {command}")

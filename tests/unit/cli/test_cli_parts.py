@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,20 +13,20 @@ from mizzen.sdk.locate import Place
 BEFORE = """\
 # HELP mizzen_requests_total Requests that ended, by HTTP code; 499: the client left.
 # TYPE mizzen_requests_total counter
-mizzen_requests_total{namespace="default",model="iris",version="1",code="200"} 10
-mizzen_request_seconds_bucket{namespace="default",model="iris",version="1",le="0.001"} 10
-mizzen_request_seconds_bucket{namespace="default",model="iris",version="1",le="0.01"} 10
-mizzen_request_seconds_bucket{namespace="default",model="iris",version="1",le="+Inf"} 10
+mizzen_requests_total{gateway="gateway-0",namespace="default",model="iris",version="1",code="200"} 10
+mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="iris",version="1",le="0.001"} 10
+mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="iris",version="1",le="0.01"} 10
+mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="iris",version="1",le="+Inf"} 10
 """
 AFTER = """\
-mizzen_requests_total{namespace="default",model="iris",version="1",code="200"} 28
-mizzen_requests_total{namespace="default",model="other",version="1",code="503"} 2
-mizzen_request_seconds_bucket{namespace="default",model="iris",version="1",le="0.001"} 15
-mizzen_request_seconds_bucket{namespace="default",model="iris",version="1",le="0.01"} 25
-mizzen_request_seconds_bucket{namespace="default",model="iris",version="1",le="+Inf"} 28
-mizzen_request_seconds_bucket{namespace="default",model="other",version="1",le="0.001"} 0
-mizzen_request_seconds_bucket{namespace="default",model="other",version="1",le="0.01"} 0
-mizzen_request_seconds_bucket{namespace="default",model="other",version="1",le="+Inf"} 2
+mizzen_requests_total{gateway="gateway-0",namespace="default",model="iris",version="1",code="200"} 28
+mizzen_requests_total{gateway="gateway-0",namespace="default",model="other",version="1",code="503"} 2
+mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="iris",version="1",le="0.001"} 15
+mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="iris",version="1",le="0.01"} 25
+mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="iris",version="1",le="+Inf"} 28
+mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="other",version="1",le="0.001"} 0
+mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="other",version="1",le="0.01"} 0
+mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="other",version="1",le="+Inf"} 2
 """
 
 
@@ -40,8 +41,17 @@ def test_readings_that_say_nothing() -> None:
     reading = stats.read(AFTER, 1.0)
     assert stats.median(reading, reading) is None
     assert stats.median(stats.read("", 0.0), stats.read("", 1.0)) is None
-    assert stats.rate(reading, stats.read(BEFORE, 2.0)) == 0.0, "the counters of a new process begin anew"
     assert stats.rate(reading, reading) == 0.0
+
+
+def test_several_gateways_of_which_one_is_killed_and_another_name_is_served_no_more() -> None:
+    first, second = BEFORE, BEFORE.replace("gateway-0", "gateway-1").replace("} 10", "} 40")
+    gone = BEFORE.replace("iris", "gone")
+    both = stats.read(first + second + gone, 0.0)
+    assert stats.rate(both, stats.read(first + second + gone, 1.0)) == 0.0
+    anew = stats.read(first.replace("} 10", "} 13") + second.replace("} 40", "} 2"), 1.0)
+    assert stats.rate(both, anew) == 5.0, "3 more of one, and 2 of the successor of the other"
+    assert stats.median(both, anew) == pytest.approx(0.0005)
 
 
 def test_the_sentence_of_the_live_line() -> None:
@@ -81,9 +91,9 @@ def test_lines_to_paste_fit_the_plane() -> None:
 def test_tail_follows_a_growing_and_a_rotated_file(tmp_path: Path) -> None:
     file = tmp_path / "x.log"
     file.write_text("one\ntwo\nthree\n")
-    assert list(tail.read(file, 2, follow=False)) == ["two\n", "three\n"]
-    assert list(tail.read(file, 0, follow=False)) == []
-    lines = tail.read(file, 1, follow=True)
+    assert list(tail.read([file], 2, follow=False)) == ["two\n", "three\n"]
+    assert list(tail.read([file], 0, follow=False)) == []
+    lines = tail.read([file], 1, follow=True)
     assert next(lines) == "three\n"
 
     def grow() -> None:
@@ -95,6 +105,21 @@ def test_tail_follows_a_growing_and_a_rotated_file(tmp_path: Path) -> None:
     file.rename(tmp_path / "x.log.1")
     file.write_text("five\n")
     assert next(lines) == "five\n"
+
+
+def test_several_logs_are_read_as_one_by_their_times(tmp_path: Path) -> None:
+    files = [tmp_path / "access.gateway-0.log", tmp_path / "access.gateway-1.log"]
+    files[0].write_text('{"time":"1"}\n{"time":"4"}\n')
+    files[1].write_text('{"time":"2"}\n{"time":"3"}\n')
+    assert [json.loads(line)["time"] for line in tail.read(files, 3, follow=False)] == ["2", "3", "4"]
+    lines = tail.read(files, 0, follow=True)
+
+    def grow() -> None:
+        with files[1].open("a") as log:
+            log.write("late\n")
+
+    threading.Timer(0.05, grow).start()
+    assert next(lines) == "late\n"
 
 
 @pytest.mark.parametrize(

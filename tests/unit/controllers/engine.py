@@ -54,7 +54,14 @@ class ScriptedEngine:
         wanted = set(names)
         return {name for name in self.names.values() if name in wanted or name.rpartition("-")[0] in wanted}
 
-    def logs(self, workload: Resource, *, tail: int | None = None, follow: bool = False) -> AsyncIterator[bytes]:
+    def logs(
+        self,
+        workload: Resource,
+        *,
+        tail: int | None = None,
+        follow: bool = False,
+        places: dict[int, str] | None = None,
+    ) -> AsyncIterator[bytes]:
         raise NotImplementedError
 
     def changes(self) -> AsyncIterator[Ref]:

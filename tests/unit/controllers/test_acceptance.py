@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from mizzen.controllers import acceptance
 from mizzen.controllers.acceptance import Acceptance, AcceptanceFacts
 from mizzen.controllers.models import ModelFacts, Models
-from mizzen.controllers.serving import Serving, ServingFacts
+from mizzen.controllers.serving.controller import Serving
+from mizzen.controllers.serving.facts import ServingFacts
 from mizzen.controllers.versions import VersionFacts, Versions
 from mizzen.controllers.workloads import WorkloadFacts, Workloads
 from mizzen.kinds import catalog

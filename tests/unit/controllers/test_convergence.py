@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mizzen.controllers.models import Models
-from mizzen.controllers.serving import Serving
+from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.errors import AlreadyExists, Conflict, NotFound

@@ -15,7 +15,7 @@ import pytest
 from mizzen.controllers import happenings
 from mizzen.controllers.happenings import Happenings
 from mizzen.controllers.models import Models
-from mizzen.controllers.serving import Serving
+from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.errors import Unavailable

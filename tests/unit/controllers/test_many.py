@@ -14,7 +14,7 @@ import pytest
 
 from mizzen.controllers.acceptance import KINDS, Acceptance
 from mizzen.controllers.models import Models
-from mizzen.controllers.serving import Serving
+from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.errors import Expired

@@ -6,7 +6,10 @@ from typing import Any, Literal
 
 import pytest
 
-from mizzen.controllers.serving import LINGER, START_LIMIT, Serving, ServingFacts, meant_version
+from mizzen.controllers.serving.controller import LOOK, Serving
+from mizzen.controllers.serving.facts import ServingFacts
+from mizzen.controllers.serving.meaning import meant_version
+from mizzen.controllers.serving.readiness import START_LIMIT
 from mizzen.kinds import running
 from mizzen.kinds.fetching import Progress
 from mizzen.kinds.findings import Context, examine
@@ -29,8 +32,10 @@ def decide(
     *,
     serving: Resource | None = None,
     nodes: tuple[Resource, ...] = (),
+    left: frozenset[str] = frozenset(),
 ) -> Decision:
-    return Serving(URL, Context()).decide(ServingFacts(resource, target, serving, tuple(children), nodes), NOW)
+    facts = ServingFacts(resource, target, serving, tuple(children), nodes, left=left)
+    return Serving(URL, Context()).decide(facts, NOW)
 
 
 def made(resource: Resource, child: Resource, **change: Any) -> Resource:
@@ -60,8 +65,11 @@ class Case:
     reason: str
     serving: str | None
     message: str = ""
+    left: frozenset[str] = frozenset()
+    """Whom gateways do not send to any more."""
 
 
+SWITCHED = inference_model("im", "2", serving="2", ready=ready())
 SWITCHING = inference_model("im", "2", serving="1")
 
 CASES = {
@@ -100,9 +108,19 @@ CASES = {
     "switch: the new one has answered": Case(
         SWITCHING, (workload("im.1", "ready"), workload("im.2", "ready")), ("im.2", "im.1"), "True", "Serving", "2"
     ),
+    "switch: the new one has answered, and a gateway has not looked": Case(
+        SWITCHED, (workload("im.1", "ready"), workload("im.2", "ready")), ("im.2", "im.1"), "True", "Serving", "2"
+    ),
     "switch: gateways have seen it": Case(
-        inference_model("im", "2", serving="2", ready=ready(since=format_time(NOW - LINGER))),
-        (workload("im.1", "ready"), workload("im.2", "ready")), ("im.2",), "True", "Serving", "2",
+        SWITCHED, (workload("im.1", "ready"), workload("im.2", "ready")), ("im.2",), "True", "Serving", "2",
+        left=frozenset({"im.1"}),
+    ),
+    "switch: what nobody asks yet may be asked before the switch": Case(
+        SWITCHING, (workload("im.1", "ready"), workload("im.2", "ready")), ("im.2", "im.1"), "True", "Serving", "2",
+        left=frozenset({"im.1", "im.2"}),
+    ),
+    "switch: the new one is lost before gateways have left the old one": Case(
+        SWITCHED, (workload("im.1", "ready"), workload("im.2", "starting")), ("im.2", "im.1"), "False", "Starting", "2"
     ),
     "switch to a version that cannot load": Case(
         SWITCHING, (workload("im.1", "ready"), workload("im.2", "failed", message="bad")), ("im.2", "im.1"),
@@ -129,7 +147,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_decide(case: Case) -> None:
     target = version(str(case.resource.spec["targetVersion"]))
-    decision = decide(case.resource, target, [made(case.resource, child) for child in case.children])
+    children = [made(case.resource, child) for child in case.children]
+    decision = decide(case.resource, target, children, left=case.left)
     assert tuple(name.partition("-")[0] for name in names(decision)) == case.wanted
     status = status_of(decision)
     accepted, told = status.condition("Accepted"), status.condition("Ready")
@@ -207,7 +226,7 @@ def test_what_needs_other_processes_gets_them_beside_those_that_serve(change: di
     assert set(names(decide(answering, version("1"), (old, starting)))) == {new.meta.name, "im.1"}
     done = decide(answering, version("1"), (old, replace(new, status=workload(new.meta.name, "ready").status)))
     assert names(done) == [new.meta.name, "im.1"]
-    assert done.again == LINGER.total_seconds(), "the old one stays until gateways have looked"
+    assert done.again == LOOK, "the old one stays until gateways have looked"
     assert status_of(done).serving_workload == new.meta.name
     after = status_of(done).condition("Ready")
     assert after is not None

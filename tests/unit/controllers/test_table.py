@@ -63,9 +63,26 @@ def test_publishes_at_the_start_and_after_every_change(tmp_path: Path) -> None:
             assert read(path).serial <= int((await store.list("Model")).resource_version)
             await store.delete(Ref("InferenceModel", "a-3"), "ann")
             await eventually(lambda: names(path) == ["a-0", "a-1", "a-2", "a-4"])
+            assert await store.tally() == {"InferenceModel": 4, "Workload": 5}
 
     asyncio.run(main())
     assert [entry.name for entry in tmp_path.glob("*table*")] == ["table.json"]
+
+
+def test_what_it_stands_on_is_told_to_who_counts(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with opened(tmp_path) as store:
+            await put(store, inference_model("a-1", serving="1"))
+            await put(store, workload("a-1.1", "ready"))
+            publisher = TablePublisher(store, tmp_path / "table.json")
+            assert publisher.told() == ("", None, [], [])
+            await publisher.publish()
+            position, table, servers, workloads = publisher.told()
+            assert position == (await store.list("Model")).resource_version
+            assert table == read(tmp_path / "table.json")
+            assert [each.meta.name for each in (*servers, *workloads)] == ["a-1", "a-1.1"]
+
+    asyncio.run(main())
 
 
 def test_what_says_nothing_new_is_not_written(tmp_path: Path) -> None:

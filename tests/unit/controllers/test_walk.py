@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from mizzen.controllers.models import Models
-from mizzen.controllers.serving import Serving
+from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.table import TablePublisher
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads

@@ -88,3 +88,52 @@ def test_tail_is_what_splitting_says(tmp_path_factory: pytest.TempPathFactory, c
         lines.pop()
     expected = b"".join(line + b"\n" for line in lines[len(lines) - min(tail, len(lines)) :])
     assert _drain(reader) + reader.rest() == expected
+
+
+@given(
+    pieces=st.lists(st.binary(max_size=30), max_size=6),
+    broken_off=st.integers(0, 6),
+    rotated=st.integers(0, 6),
+)
+def test_whoever_goes_on_at_a_place_gets_every_line_once(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes], broken_off: int, rotated: int
+) -> None:
+    path = tmp_path_factory.mktemp("logs") / "x"
+    path.touch()
+    places: dict[int, str] = {}
+    told = b""
+
+    async def read(places: dict[int, str]) -> bytes:
+        found = logs.read(lambda: {0: path}, tail=None, follow=lambda: True, places=places)
+        text = await anext(found)  # as soon as it knows where it is
+        try:
+            async with asyncio.timeout(0.05):
+                while True:
+                    text += await anext(found)
+        except TimeoutError:
+            return text
+
+    with path.open("ab", buffering=0) as writer:
+        for number, piece in enumerate(pieces):
+            if number == broken_off:
+                told += asyncio.run(read(places))
+            if number == rotated > broken_off:
+                rotate(path)
+            writer.write(piece)
+        told += asyncio.run(read(places))
+    whole, end, _ = b"".join(pieces).rpartition(b"\n")
+    assert told == whole + end
+
+
+def test_a_replica_that_came_while_nobody_read_is_read_from_its_first_line(tmp_path: Path) -> None:
+    for index, name in enumerate(("x", "y")):
+        (tmp_path / name).write_bytes(b"old %d\n" % index)
+    places = {0: "6-0"}
+
+    async def body() -> bytes:
+        files = {0: tmp_path / "x", 1: tmp_path / "y"}
+        found = logs.read(lambda: files, tail=0, follow=lambda: False, places=places)
+        return b"".join([chunk async for chunk in found])
+
+    assert asyncio.run(body()) == b"[1] old 1\n"
+    assert places == {0: "6-0", 1: "6-0"}

@@ -19,7 +19,8 @@ from typing import Any, Self
 
 import uvloop
 
-from mizzen.gateway.serve import Guard, Limits, serve
+from mizzen.gateway.accesslog import Logged
+from mizzen.gateway.serve import Guard, Limits, Records, serve
 from mizzen.graph.plan import Plan, Route, Server, Table, encode
 from mizzen.protocol import frames, msgpack
 
@@ -62,6 +63,8 @@ class Runtime:
     def __init__(self, path: str, hello: dict[str, Any] | None = None) -> None:
         self.path = path
         self.batches: list[list[Any]] = []
+        self.told: list[dict[str, Any]] = []
+        """Of who sent each of them."""
         self.held = False
         self.poison = "poison"
         self._hello = {"state": "ready", "pid": os.getpid(), "framework": "fake", "inputs": [], "outputs": [],
@@ -175,6 +178,7 @@ class Runtime:
 
     def _take(self, writer: asyncio.StreamWriter, frame: frames.Frame) -> None:
         items = msgpack.unpack(frame.body)
+        self.told.append(items.pop() if isinstance(items[-1], dict) else {})
         self.batches.append(items)
         if any(tensor[0] == self.poison for inputs, *more in items if more for tensor in inputs):
             for other in self._writers:
@@ -217,6 +221,8 @@ class Gateway:
     loopback: bool = True
     control: str = ""
     wall: Callable[[], float] = time.time
+    name: str = "gateway-0"
+    logged: Logged = "errors"
     _thread: LoopThread = field(init=False)
     _stopping: asyncio.Event = field(init=False)
 
@@ -226,17 +232,27 @@ class Gateway:
         guard = Guard(
             access=self.table.with_name("access.json"),
             refusals=self.table.with_name("refusals"),
-            name="gateway-0",
+            name=self.name,
             loopback=self.loopback,
             anonymous=self.anonymous,
         )
+        records = Records(
+            counts=self.table.with_name("counts"),
+            tables=self.table.with_name("tables"),
+            access_log=self.access_log,
+            logged=self.logged,
+        )
         self.done = asyncio.run_coroutine_threadsafe(
             serve(
-                socket=self.listener.dup(), table=self.table, guard=guard, limits=self.limits,
+                socket=self.listener.dup(), table=self.table, guard=guard, limits=self.limits, records=records,
                 stopping=self._stopping, wall=self.wall, control=self.control,
             ),
             self._thread.loop,
         )  # fmt: skip
+
+    @property
+    def access_log(self) -> Path:
+        return self.table.with_name(f"access.{self.name}.log")
 
     @property
     def port(self) -> int:
@@ -262,6 +278,11 @@ class Gateway:
 
     def infer(self, row: list[float], name: str = "m", **headers: str) -> Response:
         return self.ask("POST", f"/v2/models/{name}/infer", body_of(row), **headers)
+
+    def figure(self, name: str) -> float:
+        """The sum of all samples of this name."""
+        lines = self.ask("GET", "/metrics").body.decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name}{{"))
 
     def wait_ready(self, name: str = "m") -> None:
         until(lambda: self.ask("GET", f"/v2/models/{name}/ready").status == 200, f"{name} is ready")

@@ -25,14 +25,15 @@ GATEWAY = f"""
 import socket, sys
 from pathlib import Path
 import uvloop
-from mizzen.gateway.serve import Guard, Limits, serve
+from mizzen.gateway.serve import Guard, Limits, Records, serve
 
 folder = Path(sys.argv[1])
 guard = Guard(access=folder / "access.json", refusals=folder / "refusals", name="g", loopback=True, anonymous=True)
 limits = Limits(max_body_bytes={32 * MIB}, queue_limit=1000, queue_bytes={BOUND}, hold_seconds=10.0, stop_timeout=5.0,
                 connections=500)
 listener = socket.socket(fileno=int(sys.argv[2]))
-uvloop.run(serve(socket=listener, table=folder / "table.json", guard=guard, limits=limits, log_level="warning"))
+uvloop.run(serve(socket=listener, table=folder / "table.json", guard=guard, limits=limits,
+                 records=Records(folder / "counts", folder / "tables", folder / "access.log"), log_level="warning"))
 """
 
 

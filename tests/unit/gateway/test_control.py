@@ -91,6 +91,15 @@ def test_what_the_plane_refuses_is_refused_in_its_words(gateway: Gateway, plane:
     assert ("www-authenticate" in answer.headers) == (code == 401)
 
 
+def test_a_name_that_cannot_be_one_is_a_bad_request(gateway: Gateway, plane: Plane) -> None:
+    plane.says(422, message="namespace: 'AAA' is not a name")
+    answer = gateway.ask("POST", "/ns/AAA" + LOAD)
+    assert (answer.status, answer.error) == (400, "namespace: 'AAA' is not a name")
+    asked = len(plane.asked)
+    assert gateway.ask("POST", UNLOAD, b'{"parameters": {"unload_dependents": "yes"}}').status == 400
+    assert len(plane.asked) == asked
+
+
 def test_a_plane_that_says_nothing_we_know(gateway: Gateway, plane: Plane) -> None:
     plane.says(418, other=1)
     assert gateway.ask("POST", LOAD).error == "the plane answered 418"

@@ -66,6 +66,9 @@ def test_statistics(serve_model: Callable[..., Gateway]) -> None:
         assert counts == {"success": 3, "fail": 1, "queue": 4, "compute_infer": 4}
         assert stats["success"]["ns"] >= stats["compute_infer"]["ns"] * 3 / 4
         assert min(stats[name]["ns"] for name in counts) > 0
+        [size] = told["batch_stats"]
+        assert (size["batch_size"], size["compute_infer"]["count"]) == (1, 4)
+        assert size["compute_infer"]["ns"] == pytest.approx(stats["compute_infer"]["ns"], rel=0.01)
     assert gateway.ask("GET", "/v2/models/nobody/stats").status == 404
 
 

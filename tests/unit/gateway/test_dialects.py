@@ -182,7 +182,7 @@ def test_what_waited_for_a_version_is_answered_in_its_own_words_by_the_next(
         first.send(request("POST", V1, b'{"instances": [[1, 2]]}'))
         until(lambda: old.items == 1)
         second.send(request("POST", V1, b'{"instances": [[3, 4]]}'))
-        until(lambda: b'mizzen_queue_length{server="default/m",version="1"} 1' in gateway.ask("GET", "/metrics").body)
+        until(lambda: gateway.figure("mizzen_queue_length") == 1)
         publish(folder / "table.json", table_of(new.address, serial=2, version="2"))
         assert second.answer().json == {"predictions": [7]}
         old.release()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.webserver import Patience
+from mizzen.web.door import Patience
 from tests.unit.gateway.harness import (
     LIMITS,
     Client,
@@ -110,11 +110,12 @@ def test_an_idle_connection_is_closed(runtime: Runtime, limited: Limited) -> Non
         assert busy.closed()
 
 
+@pytest.mark.parametrize("query", ["", "?by=asgi"])
 @pytest.mark.parametrize("sent", [20, -5], ids=["head", "body"])
-def test_a_request_that_does_not_come_to_its_end_is_refused(limited: Limited, sent: int) -> None:
+def test_a_request_that_does_not_come_to_its_end_is_refused(limited: Limited, sent: int, query: str) -> None:
     gateway = limited(patience=Patience(stalled=0.1))
     with gateway.client() as client:
-        client.send(infer_request([1.0]) + infer_request([2.0])[:sent])
+        client.send(infer_request([1.0]) + request("POST", INFER + query, body_of([2.0]))[:sent])
         assert client.answer().sums == [1.0]
         answer = client.answer()
         assert answer.status == 408
@@ -181,7 +182,7 @@ def test_reading_stops_when_too_much_is_unanswered(gateway: Gateway, runtime: Ru
 
 def test_connections_beyond_the_most_are_closed_at_once(limited: Limited, caplog: pytest.LogCaptureFixture) -> None:
     gateway = limited(connections=20)
-    with ExitStack() as stack, caplog.at_level(logging.WARNING, "mizzen.webserver"):
+    with ExitStack() as stack, caplog.at_level(logging.WARNING, "mizzen.web.door"):
         within = [stack.enter_context(gateway.client()) for _ in range(20)]
         beyond = [stack.enter_context(gateway.client()) for _ in range(5)]
         assert all(client.closed() for client in beyond)

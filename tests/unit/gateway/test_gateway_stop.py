@@ -97,10 +97,12 @@ def process(runtime: Runtime, folder: Path) -> Iterator[tuple[subprocess.Popen[b
     """A gateway as a process of its own, with the listening socket inherited."""
     publish(folder / "table.json", table_of(runtime.address))
     program = (
-        "import socket, sys, uvloop; from pathlib import Path; from mizzen.gateway.serve import Guard, Limits, serve\n"
+        "import socket, sys, uvloop; from pathlib import Path\n"
+        "from mizzen.gateway.serve import Guard, Limits, Records, serve\n"
         "guard = Guard(Path('access.json'), Path('refusals'), 'gateway-0', loopback=True, anonymous=True)\n"
         "uvloop.run(serve(socket=socket.socket(fileno=int(sys.argv[1])), table=Path(sys.argv[2]),"
-        " guard=guard, limits=Limits(1 << 20, 256, 64 << 20, 10.0, 10.0, 500)))\n"
+        " guard=guard, records=Records(Path('counts'), Path('tables'), Path('access.log')),"
+        " limits=Limits(1 << 20, 256, 64 << 20, 10.0, 10.0, 500)))\n"
         "print('after', flush=True)"
     )
     with listening() as listener:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from mizzen.access.policy import Target
+from mizzen.gateway.accesslog import AccessLog
 from mizzen.gateway.app import App
 from mizzen.gateway.exchange import Front
 from mizzen.gateway.front import FastProtocol
@@ -23,7 +24,7 @@ from mizzen.gateway.metrics import Counters, Metrics
 from mizzen.gateway.permits import Permits
 from mizzen.gateway.refusals import Refusals
 from mizzen.gateway.routes import Endpoint, Routes
-from mizzen.webserver import Patience
+from mizzen.web.door import Patience
 from tests.unit.gateway.harness import body_of, request
 
 LIMIT, LARGEST, CONNECTIONS = 1000, 900, 4
@@ -41,6 +42,7 @@ def service() -> Service:
         new_id=lambda: b"an-id",
         permits=Permits(None, anonymous=True, wall=time.time),
         refusals=Refusals(Path("nowhere"), "g", wall=time.time, call_later=lambda *_: None),
+        access_log=AccessLog(Path("nowhere"), "g", "off", wall=time.time, call_later=lambda *_: None),
     )
     target = Target("default", "Model", "m", models=frozenset({"m"}))
     endpoint = Endpoint("default", "m", "1", None, target, (), lambda call: None, 10.0, b"", Counters())

@@ -4,59 +4,149 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mizzen.gateway.calls import EXPIRED, LOST, OK, UNAVAILABLE
+from mizzen.gateway.calls import BAD_REQUEST, EXPIRED, FAILED, LOST, OK, UNAVAILABLE, Call
+from mizzen.gateway.queues import Queue
+from mizzen.protocol import frames
 from tests.unit.gateway.virtual import HELLO, LARGE, Hand, Recorded, World
+
+STATUSES = {frames.OK: OK, frames.BAD_INPUT: BAD_REQUEST, frames.MODEL_FAILED: FAILED}
+FRAME_BYTES = 1 << 20
+
+
+class Watched(Hand):
+    """Of one queue. It looks at what it is sent, and its answer to a call tells which one it was."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.queue = world.queue
+        self.leaves = False
+        """It answers what it has, and gets no more."""
+        self._world = world
+
+    def send(self, batch: list[Call]) -> None:
+        super().send(batch)
+        assert not self.leaves
+        assert all(call.deadline > self._world.now for call in batch), "sent after its time"
+        assert len(batch) <= self.queue.server.batch_size
+        assert len(batch) == 1 or not any(call.alone for call in batch), "beside one that may take its process down"
+        assert len(batch) == 1 or sum(call.size for call in batch) <= FRAME_BYTES
+
+    def answer(self, queue: Queue, seconds: float = 1.0) -> None:
+        assert self.batch is not None
+        batch, self.batch = self.batch, None
+        queue.answered(self, [(status_of(call), str(call.item).encode()) for call in batch], seconds)
+
+
+def status_of(call: Call) -> int:
+    number: int = call.item
+    return tuple(STATUSES)[number % len(STATUSES)]
 
 
 class Life(RuleBasedStateMachine):
-    """Replicas join, answer, drain and are lost; callers ask, leave and run out of time."""
+    """Replicas join, answer, drain and are lost; callers ask, leave and run out of time; the Table changes, and another
+    version takes over.
+    """
 
     @initialize(
-        idempotent=st.booleans(), batch_size=st.integers(1, 4), auto=st.booleans(), wait=st.sampled_from([0.0, 0.2])
+        idempotent=st.sampled_from([False, True]),
+        batch_size=st.integers(1, 4),
+        auto=st.booleans(),
+        wait=st.sampled_from([0.0, 0.2]),
     )
     def begin(self, idempotent: bool, batch_size: int, auto: bool, wait: float) -> None:
         self.world = World(
             limit=8, idempotent=idempotent, batch_size=batch_size, batch_auto=auto, batch_wait=wait, timeout_ms=3000
         )
+        self.most_sent = 2 if idempotent else 1
+        self.old: list[Queue] = []
+        """Of versions that are served no more."""
         self.calls: list[Recorded] = []
         self.left: dict[Recorded, int] = {}
         """Those whose caller has gone, and how often they had been sent by then."""
-        self.hands: list[Hand] = []
+        self.hands: list[Watched] = []
         self.numbers = itertools.count()
+        self.join()
+        self.join()
 
-    @rule(seconds=st.floats(0.01, 3.0), size=st.sampled_from([10, 10, LARGE, 700_000]))
-    def submit(self, seconds: float, size: int) -> None:
-        self.calls.append(self.world.ask(next(self.numbers), seconds, size))
+    @rule(
+        asked=st.lists(
+            st.tuples(st.floats(0.01, 3.0) | st.just(3.0), st.sampled_from([10, 10, LARGE, 700_000])),
+            min_size=1,
+            max_size=4,
+        ),
+        turn=st.booleans(),
+    )
+    def submit(self, asked: list[tuple[float, int]], turn: bool) -> None:
+        self.calls += [self.world.ask(next(self.numbers), seconds, size) for seconds, size in asked]
+        if turn:
+            self.world.turn()
 
     @rule()
     def join(self) -> None:
         if len(self.hands) < 3:
-            self.hands.append(Hand())
+            self.hands.append(Watched(self.world))
             self.world.queue.joined(self.hands[-1], HELLO)
 
     @precondition(lambda self: any(hand.batch for hand in self.hands))
     @rule(data=st.data(), seconds=st.sampled_from([0.0001, 1.0, 2.0]))
     def answer(self, data: st.DataObject, seconds: float) -> None:
-        data.draw(st.sampled_from([hand for hand in self.hands if hand.batch])).answer(self.world.queue, seconds)
+        hand = data.draw(st.sampled_from([hand for hand in self.hands if hand.batch]))
+        hand.answer(hand.queue, seconds)
+
+    @rule()
+    def answer_all(self) -> None:
+        for hand in self.hands:
+            if hand.batch:
+                hand.answer(hand.queue, 0.1)
+        self.world.turn()
 
     @precondition(lambda self: self.hands)
     @rule(data=st.data())
     def lose(self, data: st.DataObject) -> None:
         hand = data.draw(st.sampled_from(self.hands))
         self.hands.remove(hand)
-        self.world.queue.lost(hand)
+        hand.queue.lost(hand)
+
+    @precondition(lambda self: any(hand.batch for hand in self.hands))
+    @rule(data=st.data())
+    def replace(self, data: st.DataObject) -> None:
+        """A busy one is lost, and another one there at once: what was out is about to be sent again, or not."""
+        hand = data.draw(st.sampled_from([hand for hand in self.hands if hand.batch]))
+        self.hands.remove(hand)
+        self.calls += [self.world.ask(next(self.numbers), 3.0) for _ in range(3)]
+        hand.queue.lost(hand)
+        self.hands.append(Watched(self.world))
+        self.world.queue.joined(self.hands[-1], HELLO)
+        self.world.turn()
 
     @precondition(lambda self: self.hands)
     @rule(data=st.data())
     def drain(self, data: st.DataObject) -> None:
         hand = data.draw(st.sampled_from(self.hands))
-        self.world.queue.drains(hand)
+        hand.leaves = True
+        hand.queue.drains(hand)
         if not hand.batch:
             self.hands.remove(hand)
+
+    @rule(addresses=st.sampled_from([(), ("unix:a",), ("unix:a", "unix:b")]), batch_size=st.integers(1, 4))
+    def update(self, addresses: tuple[str, ...], batch_size: int) -> None:
+        queue = self.world.queue
+        queue.update(msgspec.structs.replace(queue.server, addresses=addresses, batch_size=batch_size))
+
+    @precondition(lambda self: len(self.old) < 2 and any(hand.batch for hand in self.hands))
+    @rule()
+    def switch(self) -> None:
+        old = self.world.switch()
+        self.old.append(old)
+        for hand in self.hands:
+            hand.leaves = hand.leaves or hand.queue is old
+        self.hands = [hand for hand in self.hands if hand.batch or hand.queue is not old]
+        self.join()
 
     @precondition(lambda self: self.calls)
     @rule(data=st.data())
@@ -74,10 +164,14 @@ class Life(RuleBasedStateMachine):
     def ends_are_single_and_right(self) -> None:
         for call in getattr(self, "calls", ()):
             assert len(call.ends) <= 1
-            assert call.sent <= 2
+            assert call.sent <= self.most_sent
+            assert sum(call in hand.batch for hand in self.hands if hand.batch) <= 1, "with two replicas at once"
             for code, payload in call.ends:
-                assert code in (OK, LOST, UNAVAILABLE, EXPIRED)
-                assert code != OK or payload == str(call.item).encode()
+                if payload == str(call.item).encode():
+                    assert code == STATUSES[status_of(call)]
+                    assert call.sent
+                else:
+                    assert code in (LOST, UNAVAILABLE, EXPIRED), (code, payload)
 
     @invariant()
     def who_has_gone_is_sent_no_more_and_told_nothing(self) -> None:
@@ -89,9 +183,12 @@ class Life(RuleBasedStateMachine):
     def counts_are_true(self) -> None:
         if hasattr(self, "world"):
             queue = self.world.queue
-            assert queue.in_flight == sum(len(hand.batch) for hand in self.hands if hand.batch)
-            assert queue.busy == queue.in_flight + queue.waiting
-            assert queue.waiting <= 8 + queue.retried
+            for each in (queue, *self.old):
+                batches = [hand.batch for hand in self.hands if hand.batch and hand.queue is each]
+                assert each.in_flight == sum(map(len, batches))
+                assert each.busy == each.in_flight + each.waiting
+            assert [old.waiting for old in self.old] == [0] * len(self.old)
+            assert queue.waiting <= 8 + sum(each.retried for each in (queue, *self.old))
             assert queue.waiting_bytes >= sum(call.size for call in self.calls if call.live and not self.out(call))
 
     def out(self, call: Recorded) -> bool:
@@ -101,10 +198,17 @@ class Life(RuleBasedStateMachine):
         if hasattr(self, "world"):
             self.world.wait(10.0)
             assert all(call.ends or call in self.left for call in self.calls)
+            for hand in self.hands:
+                if hand.batch:
+                    hand.answer(hand.queue)
+            self.world.wait(1.0)
+            for queue in (self.world.queue, *self.old):
+                assert (queue.in_flight, queue.waiting, queue.waiting_bytes, queue.busy) == (0, 0, 0, 0)
+            assert self.world.timers == 0
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestLife.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 
 
 class Crowd(RuleBasedStateMachine):
@@ -161,3 +265,25 @@ class Crowd(RuleBasedStateMachine):
 
 TestCrowd = Crowd.TestCase
 TestCrowd.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_what_is_not_idempotent_is_sent_once() -> None:
+    world = World(idempotent=False)
+    hand, other = world.hand(), world.hand()
+    call = world.ask(1)
+    world.turn()
+    world.queue.lost(hand)
+    world.wait(0.1)
+    assert (call.code, call.sent, other.batch) == (LOST, 1, None)
+
+
+def test_who_leaves_answers_what_it_has_and_gets_no_more() -> None:
+    world = World()
+    hand = world.hand()
+    first = world.ask(1)
+    world.turn()
+    world.queue.drains(hand)
+    hand.answer(world.queue)
+    second = world.ask(2)
+    world.wait(0.1)
+    assert (first.code, second.code, hand.batch) == (OK, 0, None)

@@ -75,7 +75,7 @@ def test_the_state_we_read_and_write() -> None:
 
 def test_a_cycle_has_what_we_set() -> None:
     source = inspect.getsource(RequestResponseCycle.__init__)
-    for name in ("disconnected", "message_event", "keep_alive", "response_complete"):
+    for name in ("disconnected", "message_event", "keep_alive", "response_complete", "response_started"):
         assert f"self.{name}" in source
     assert "self.on_response()" in inspect.getsource(RequestResponseCycle.send)
 

@@ -81,8 +81,13 @@ class World:
         self._later: list[tuple[float, Callable[[], None]]] = []
         self.sweeper = Sweeper(lambda: self.now, self.later)
         served: dict[str, Any] = {"addresses": ("unix:a",), "batch_size": 4} | server
-        self.queue = Queue(
-            Server(id="default/m", model="m", version="1", **served),
+        self._limits = limit, byte_limit
+        self.queue = self._made(Server(id="default/m", model="m", version="1", **served))
+
+    def _made(self, server: Server) -> Queue:
+        limit, byte_limit = self._limits
+        return Queue(
+            server,
             limit=limit,
             byte_limit=byte_limit,
             hold_seconds=1.0,
@@ -91,6 +96,16 @@ class World:
             call_later=self.later,
             sweeper=self.sweeper,
         )
+
+    def switch(self) -> Queue:
+        """Another version answers from now on, also to what waits or has to be sent again. Returns the old queue."""
+        old, self.queue = self.queue, self._made(self.queue.server)
+        old.retire(self._take_over)
+        return old
+
+    def _take_over(self, calls: list[Call]) -> None:
+        for call in calls:
+            self.queue.submit(call)
 
     def hand(self) -> Hand:
         hand = Hand()

@@ -12,7 +12,7 @@ import pytest
 from mizzen.errors import Unavailable
 from mizzen.kinds.meta import CHILDREN_FINALIZER, Meta, Ref, Resource
 from mizzen.reconcile.controller import Presence
-from mizzen.reconcile.loop import Loop
+from mizzen.reconcile.loop import Backlog, Loop
 from mizzen.stores.store import Store
 from tests.unit.reconcile.letters import NOW, LetterFacts, Letters, Present, in_virtual_time, model, running, workloads
 from tests.unit.reconcile.memory import MemoryStore
@@ -73,9 +73,11 @@ def test_a_failing_key_backs_off_and_leaves_the_others_alone(
         letters.failing["bad"] = error
         await store.create(model("bad", "x"), "ann")
         await store.create(model("good", "x"), "ann")
-        async with running(Loop(store, [letters], now=lambda: NOW, workers=1)):
+        loop = Loop(store, [letters], now=lambda: NOW, workers=1)
+        async with running(loop):
             await asyncio.sleep(200)
             assert workloads(store) == ["good.x"]
+            assert loop.backlogs() == [Backlog("Model", 0, failing=1, errors=len(letters.times("bad")))]
             gaps = [later - earlier for earlier, later in itertools.pairwise(letters.times("bad"))]
             assert gaps[:4] == pytest.approx([0.05, 0.1, 0.2, 0.4], abs=0.01)
             assert gaps[-1] == pytest.approx(30, abs=0.01)
@@ -84,6 +86,7 @@ def test_a_failing_key_backs_off_and_leaves_the_others_alone(
             del letters.failing["bad"]
             await asyncio.sleep(31)
             assert workloads(store) == ["bad.x", "good.x"]
+            assert loop.backlogs()[0].failing == 0
 
     with caplog.at_level(logging.WARNING):
         in_virtual_time(body)

@@ -16,6 +16,7 @@ import pytest
 
 from mizzen.protocol import frames, msgpack
 from mizzen.runtime import batches, server
+from mizzen.runtime.calling import Callers
 from mizzen.runtime.frameworks import python
 from mizzen.runtime.frameworks.model import LoadedModel
 from mizzen.runtime.reloading import Reloader
@@ -25,7 +26,7 @@ LIMIT = 4 << 20
 BIG = 1 << 20
 
 
-def big_answers(model: LoadedModel, requests: list[Any]) -> tuple[list[batches.Result], int]:
+def big_answers(model: LoadedModel, requests: list[Any], callers: Callers) -> tuple[list[batches.Result], int]:
     return [(frames.OK, b"x" * BIG) for _ in requests], 0
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from mizzen.protocol import frames, msgpack
 from mizzen.runtime import batches, server
+from mizzen.runtime.calling import Callers
 from mizzen.runtime.frameworks import python
 from mizzen.runtime.frameworks.model import LoadedModel
 from mizzen.runtime.reloading import Reloader
@@ -24,7 +25,7 @@ def test_small_frames_are_answered_before_large_ones_that_came_with_them() -> No
     began, go = threading.Event(), threading.Event()
     answered: list[list[bytes]] = []
 
-    def answer(model: LoadedModel, requests: list[Any]) -> tuple[list[batches.Result], int]:
+    def answer(model: LoadedModel, requests: list[Any], callers: Callers) -> tuple[list[batches.Result], int]:
         began.set()
         assert go.wait(60)
         answered.append([request[:1] for request in requests])

@@ -222,6 +222,60 @@ def test_logs_come_as_text(control: Harness, inference: Answers) -> None:
         on(control.url, inference.url, lambda plane: _all(plane.logs("nobody-1")))
 
 
+def test_who_follows_a_log_is_told_every_line_once_through_a_restart(inference: Answers) -> None:
+    path = "/apis/mizzen.dev/v1alpha1/namespaces/default/inferencemodels/iris-1/log"
+    answers: list[tuple[int, Any]] = [
+        (200, b"a\nb\n\0place x:0=4\nc\n"),  # what c was told for is not known: it comes again
+        (0, b""),
+        (503, {"reason": "Unavailable", "message": "the plane is stopping"}),
+        (200, b"c\nd\n\0place x:0=8\n"),
+        (404, {"reason": "NotFound", "message": "gone"}),
+    ]
+    inference.give["GET", path] = lambda _: answers.pop(0)
+    pieces = on(inference.url, None, lambda plane: _all(plane.logs("iris-1", tail=5, follow=True)))
+    assert "".join(pieces) == "a\nb\nc\nd\n"
+    asked = [each.path.partition("?")[2] for each in inference.asked]
+    assert asked[0] == "tail=5&follow=true&places=true"
+    assert all("after=x%3A0%3D4" in query for query in asked[1:4])
+    assert "after=x%3A0%3D8" in asked[4]
+
+
+def test_a_plane_that_does_not_come_back_ends_the_log(inference: Answers) -> None:
+    path = "/apis/mizzen.dev/v1alpha1/namespaces/default/inferencemodels/iris-1/log"
+    answers: list[tuple[int, Any]] = [(200, b"")]
+    inference.give["GET", path] = lambda _: answers.pop() if answers else (0, b"")
+    with pytest.raises(errors.Unavailable):
+        on(inference.url, None, lambda plane: _all(plane.logs("iris-1", follow=True, patience=0.1)))
+    inference.give["GET", path] = (0, b"")
+    with pytest.raises(errors.Unavailable):  # it never was there: no use to wait
+        on(inference.url, None, lambda plane: _all(plane.logs("iris-1", follow=True)))
+
+
+def test_a_model_is_served_by_the_server_of_its_current_version(control: Harness) -> None:
+    path = control.file("model.joblib")
+
+    async def work(plane: AsyncPlane) -> list[str]:
+        await plane.deploy("iris", path, wait=False)
+        found = [await plane.server_of("iris"), await plane.server_of("iris-1")]
+        await plane.create_model("rose")
+        for name in ("rose", "nobody"):
+            with pytest.raises(errors.NotFound, match=name):
+                await plane.server_of(name)
+        return found
+
+    assert on(control.url, None, work) == ["iris-1", "iris-1"]
+
+
+def test_what_is_used_is_told(control: Harness) -> None:
+    async def work(plane: AsyncPlane) -> Any:
+        return await plane.usage(), await plane.usage_history("iris", minutes=60), await plane.plane_metrics()
+
+    usage, history, metrics = on(control.url, None, work)
+    assert usage["models"] == []
+    assert (history["seconds"], history["series"]) == (30, [])
+    assert "# TYPE mizzen_store_bytes gauge" in metrics
+
+
 async def _all(pieces: Any) -> list[Any]:
     return [piece async for piece in pieces]
 

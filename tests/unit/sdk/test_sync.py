@@ -42,6 +42,7 @@ def test_calls_without_a_loop(control: Harness) -> None:
         assert (before, model.current) == (None, "1")
         assert model.history()[-1]["action"] == "promoted"
         assert next(plane.watch("models"))["object"]["metadata"]["name"] == "iris"
+        assert plane.usage()["models"] == plane.usage_history("iris")["series"] == []
         with pytest.raises(errors.NotFound, match="nobody"):
             plane.model("nobody").promote(1)
         with pytest.raises(errors.BadRequest, match="on this machine"):

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -119,8 +119,13 @@ class Harness:
         self.run(write())
 
 
-async def fake_logs(workload: Resource, *, tail: int | None, follow: bool) -> AsyncIterator[bytes]:
-    for number in range(3 if tail is None else tail):
+async def fake_logs(
+    workload: Resource, *, tail: int | None, follow: bool, places: dict[int, str] | None
+) -> AsyncIterator[bytes]:
+    begin = int((places or {}).get(0, "0-0").partition("-")[0])
+    for number in range(begin, 3 if tail is None else tail):
+        if places is not None:
+            places[0] = f"{number + 1}-0"
         yield f"{workload.meta.name} line {number}\n".encode()
     if follow:
         await asyncio.Event().wait()
@@ -137,8 +142,9 @@ def serving(
     audit: Callable[[AuditLog], AuditLog] = lambda log: log,
     keep_events: int = 10_000,
     change: Callable[[Starlette], None] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> Iterator[Harness]:
-    """`audit` may put something else in the place of the store's own audit."""
+    """`audit` may put something else in the place of the store's own audit. `more` is handed to `create_app`."""
     # Made anew from its number, as in a plane: only then asyncio knows that it is TCP, and sends at once.
     listener = socket.socket(fileno=socket.create_server(("127.0.0.1", 0)).detach())
     started: list[Harness] = []
@@ -168,6 +174,7 @@ def serving(
             anonymous=anonymous,
             oidc=oidc,
             now=now,
+            **(more or {}),
         )
         if change is not None:
             change(app)

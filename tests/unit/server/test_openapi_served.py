@@ -75,7 +75,7 @@ def test_another_parameter_would_be_noticed() -> None:
 def test_answers_look_as_documented(tmp_path: Path) -> None:
     with serving(tmp_path) as harness, harness.client() as client:
         seen = _Seen(client)
-        for path in ("/", "/healthz", "/readyz", "/version", "/whoami"):
+        for path in ("/", "/healthz", "/readyz", "/version", "/whoami", "/usage", "/usage/history"):
             seen("GET", path, path)
         seen("POST", "/model", "/model", json={"name": "iris"})
         seen("GET", "/model", "/model")

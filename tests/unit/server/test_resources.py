@@ -204,6 +204,23 @@ def test_logs_come_from_the_workloads_of_the_server(plane: Harness, admin: httpx
     assert admin.get(f"{HERE}/models/iris/log").status_code == 404
 
 
+def test_a_log_that_broke_off_is_gone_on_with(plane: Harness, admin: httpx2.Client) -> None:
+    make_iris(plane, admin)
+    server = admin.post(f"{HERE}/inferencemodels", json=inference_model()).json()
+    owner = OwnerReference("InferenceModel", "iris-1", server["metadata"]["uid"])
+    made = plane.run(plane.store.create(Resource("Workload", Meta("w", owners=(owner,))), "system"))
+    url, uid = f"{HERE}/inferencemodels/iris-1/log", made.meta.uid
+    assert admin.get(url, params={"places": "true", "tail": 2}).text == (
+        f"w line 0\n\0place {uid}:0=1-0\nw line 1\n\0place {uid}:0=2-0\n"
+    )
+    assert admin.get(url, params={"after": f"{uid}:0=2-0", "tail": 0}).text == "w line 2\n"
+    assert admin.get(url, params={"after": f"{uid}:0=3-0", "places": "true"}).text == ""
+    gone = "0" * 32
+    assert admin.get(url, params={"after": f"{gone}:0=2-0"}).text == "w line 0\nw line 1\nw line 2\n"
+    for bad in ("x", f"{uid}:", f"{uid}:0=x", f"{uid}:0=1", f"{uid}:0=1-0,", f"{uid}:-1=1-0", uid.upper() + "!"):
+        assert admin.get(url, params={"after": bad}).status_code == 400, bad
+
+
 def test_every_form_of_selector(admin: httpx2.Client) -> None:
     for number in range(4):
         labels = {"n": str(number)} | ({"even": ""} if number % 2 == 0 else {})

@@ -20,7 +20,9 @@ from mizzen.server.streams import until_stopped
 from mizzen.stores import reads
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Where
-from mizzen.webserver import Door, LimitedProtocol, Patience, WebServer
+from mizzen.web.connections import LimitedProtocol
+from mizzen.web.door import Door, Patience
+from mizzen.web.server import WebServer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SLOW = 5

@@ -125,10 +125,17 @@ class LocalEngine:
             known.pop(place.uid, None)
         return True
 
-    def logs(self, workload: Resource, *, tail: int | None = None, follow: bool = False) -> AsyncIterator[bytes]:
+    def logs(
+        self,
+        workload: Resource,
+        *,
+        tail: int | None = None,
+        follow: bool = False,
+        places: dict[int, str] | None = None,
+    ) -> AsyncIterator[bytes]:
         """Following ends once the workload is deleted."""
         place = self._begin(workload)
-        return logs.read(place.logs, tail=tail, follow=lambda: follow and place.uid in self._refs)
+        return logs.read(place.logs, tail=tail, follow=lambda: follow and place.uid in self._refs, places=places)
 
     async def changes(self) -> AsyncIterator[Ref]:
         """Begins with every workload known. Raises what ended the looking, should anything do so."""

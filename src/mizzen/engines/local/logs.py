@@ -13,26 +13,42 @@ from mizzen.engines.local.replicas import split_key
 KEEP = 20
 """Workloads that are gone and whose logs stay: a failed deployment is deleted at once, and its log says why."""
 
+FIRST = "0-0"
+"""The place before the first line of a log that was never cut."""
+
 _LOOK_EVERY = 0.2
 _CHUNK = 1 << 18
 
 
 async def read(
-    find: Callable[[], Mapping[int, Path]], *, tail: int | None, follow: Callable[[], bool]
+    find: Callable[[], Mapping[int, Path]],
+    *,
+    tail: int | None,
+    follow: Callable[[], bool],
+    places: dict[int, str] | None = None,
 ) -> AsyncIterator[bytes]:
     """Whole lines, replica after replica; then, while `follow` says so, what comes, as it comes.
 
     `find` gives the log of each replica by index. Lines start with `[index] ` when there are several replicas.
+    `places`: as `Engine.logs` has them.
     """
     readers: dict[int, LogReader] = {}
+    resumed = bool(places)
     while True:
         going_on = follow()  # asked before reading: what was printed until the end is read, too
         for index, path in find().items():
             if index not in readers:
-                readers[index] = await asyncio.to_thread(LogReader, path, tail)
+                # One that came while nobody read is read from its first line.
+                at = (places or {}).get(index, FIRST if resumed else "")
+                readers[index] = await asyncio.to_thread(LogReader, path, tail, at)
+                if places is not None:
+                    places[index] = readers[index].place() or at or FIRST
+                    yield b""
         for index, reader in readers.items():
             prefix = b"[%d] " % index if len(readers) > 1 else b""
             while chunk := await asyncio.to_thread(reader.more):
+                if places is not None:
+                    places[index] = reader.place() or places[index]
                 yield _marked(chunk, prefix)
             if not going_on and (rest := reader.rest()):
                 yield _marked(rest, prefix)
@@ -57,11 +73,17 @@ def prune(folder: Path, lives: Callable[[str], bool], keep: int = KEEP) -> None:
 class LogReader:
     """Reads a log that somebody appends to, and that may be cut after a copy to `<log>.1`."""
 
-    def __init__(self, path: Path, tail: int | None) -> None:
-        """Begins at the last `tail` lines, or at the first line that is still kept."""
+    def __init__(self, path: Path, tail: int | None, at: str = "") -> None:
+        """Begins at the last `tail` lines, or at the first line that is still kept; or goes on at a `place`."""
         self._path = path
         self._older = path.with_name(f"{path.name}.1")
         self._partial = b""
+        if at:
+            offset, _, older = at.partition("-")
+            self._offset, self._older_offset = int(offset), -1
+            if int(older) != _inode(self._older):  # it was cut since: the rest of it is there
+                self._older_offset, self._offset = self._offset, 0
+            return
         self._offset, found = _offset_of_last(path, tail)
         # Lines of the older file are read first; -1: none of them.
         self._older_offset = -1
@@ -77,6 +99,15 @@ class LogReader:
             lines, newline, self._partial = (self._partial + data).rpartition(b"\n")
             if newline:
                 return lines + newline
+
+    def place(self) -> str:
+        """How far the lines reach that were read, and which older file there was then: each cut makes another one.
+
+        Empty while the older file is read: then nobody can go on in the middle.
+        """
+        if self._older_offset >= 0:
+            return ""
+        return f"{self._offset - len(self._partial)}-{_inode(self._older)}"
 
     def rest(self) -> bytes:
         """A last line without an end, given one."""
@@ -138,6 +169,13 @@ def _mtime(path: Path) -> float:
         return path.stat().st_mtime
     except FileNotFoundError:
         return 0.0
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return 0
 
 
 def _size(path: Path) -> int:

@@ -20,6 +20,7 @@ from mizzen.runtime.frameworks import columns, features, specials
 from mizzen.runtime.frameworks.columns import Column
 from mizzen.runtime.frameworks.features import Features
 from mizzen.runtime.frameworks.model import LoadError, Wanted
+from mizzen.runtime.frameworks.specials import Refusals
 from mizzen.runtime.signature import TensorSpec
 
 METHODS = ("predict", "predict_proba", "decision_function", "transform")
@@ -49,7 +50,7 @@ class EstimatorModel:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     framework: str
-    refuses: frozenset[str] = frozenset()
+    refusals: Refusals
     strict: bool = True
     batch: bool = True
 
@@ -57,9 +58,12 @@ class EstimatorModel:
     def warmed_up(cls, estimator: Any, methods: tuple[str, ...], taken: Features, framework: str) -> EstimatorModel:
         """One call with a made-up row per method: loads what is lazy, and shows what the outputs look like."""
         outputs = tuple(_output_spec(estimator, method, taken) for method in methods)
-        width = taken.width if isinstance(taken, features.Matrix) else None
-        refuses = specials.refused(getattr(estimator, methods[0]), width)
-        return cls(estimator, taken, taken.inputs, outputs, framework, refuses)
+        refusals = specials.found(getattr(estimator, methods[0]), taken)
+        return cls(estimator, taken, taken.inputs, outputs, framework, refusals)
+
+    @property
+    def refuses(self) -> frozenset[str]:
+        return self.refusals.everywhere
 
     @property
     def table(self) -> TensorSpec | None:
@@ -69,6 +73,8 @@ class EstimatorModel:
         rows = self.features.of(inputs)
         methods = outputs or (self.outputs[0].name,)
         if len(rows):
+            if self.refusals.left:
+                self.refusals.check(self.features, rows)
             return {method: _output(getattr(self.estimator, method)(rows)) for method in methods}
         # Most estimators refuse to work on nothing.
         row = self.features.dummy()

@@ -38,6 +38,23 @@ class Features(Protocol):
         """One row that the estimator should be able to take."""
         ...
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The places of columns that may hold NaN and Infinity."""
+        ...
+
+    def dummy_with(self, places: Sequence[int], value: float) -> Any:
+        """That row, with this number in the columns at `places`."""
+        ...
+
+    def numbers_of(self, rows: Any, place: int) -> Array:
+        """The column at `place` of what `of` made."""
+        ...
+
+    def title(self, place: int) -> str:
+        """What callers call that column."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
@@ -56,6 +73,21 @@ class Matrix:
     def dummy(self) -> Any:
         return np.zeros((1, self.width or 1))
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(range(self.width or 0))
+
+    def dummy_with(self, places: Sequence[int], value: float) -> Any:
+        row = self.dummy()
+        row[0, list(places)] = value
+        return row
+
+    def numbers_of(self, rows: Any, place: int) -> Array:
+        return np.asarray(rows[:, place])
+
+    def title(self, place: int) -> str:
+        return f"{place} of '{INPUT}'"
+
 
 @dataclass(frozen=True, slots=True)
 class Texts:
@@ -67,8 +99,19 @@ class Texts:
     def of(self, inputs: Mapping[str, Array]) -> Any:
         return decoded(INPUT, inputs[INPUT])
 
+    numbers: tuple[int, ...] = ()
+
     def dummy(self) -> Any:
         return np.array(["text"], object)
+
+    def dummy_with(self, places: Sequence[int], value: float) -> Any:
+        raise AssertionError("it has no numbers")
+
+    def numbers_of(self, rows: Any, place: int) -> Array:
+        raise AssertionError("it has no numbers")
+
+    def title(self, place: int) -> str:
+        raise AssertionError("it has no numbers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +135,21 @@ class Objects:
         row = np.empty((1, len(self.columns)), object)
         row[0, :] = [column.example for column in self.columns]
         return row
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return _number_places(self.columns)
+
+    def dummy_with(self, places: Sequence[int], value: float) -> Any:
+        row = self.dummy()
+        row[0, list(places)] = value
+        return row
+
+    def numbers_of(self, rows: Any, place: int) -> Array:
+        return np.asarray(rows[:, place], np.float64)
+
+    def title(self, place: int) -> str:
+        return f"{place} of '{INPUT}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +179,20 @@ class Frame:
 
     def dummy(self) -> Any:
         return _data_frame({column.name: np.array([column.example]) for column in self.columns})
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return _number_places(self.columns)
+
+    def dummy_with(self, places: Sequence[int], value: float) -> Any:
+        row = {column.name: np.array([column.example]) for column in self.columns}
+        return _data_frame(row | {self.columns[place].name: np.array([value]) for place in places})
+
+    def numbers_of(self, rows: Any, place: int) -> Array:
+        return np.asarray(rows[self.columns[place].name])
+
+    def title(self, place: int) -> str:
+        return f"'{self.columns[place].name}'"
 
     def _rows(self) -> TensorSpec:
         kinds = {column.datatype for column in self.columns}
@@ -166,6 +238,10 @@ def _data_frame(columns: dict[str, Array]) -> Any:
     return pd.DataFrame(columns)
 
 
+def _number_places(columns: Sequence[Column]) -> tuple[int, ...]:
+    return tuple(place for place, column in enumerate(columns) if column.datatype in ("FP16", "FP32", "FP64"))
+
+
 def _split(columns: Sequence[Column], rows: Array) -> list[tuple[Column, Array]]:
     return [(column, rows[:, index]) for index, column in enumerate(columns)]
 
@@ -174,7 +250,7 @@ def _number(name: str, text: str) -> float:
     if not text:
         return float("nan")  # a missing value, as in a CSV file
     try:
-        return float(text)
+        return float(text.replace("_", "?"))  # 1_000 is a number to Python, and to nobody else
     except ValueError:
         raise BadInput(f"column '{name}' takes numbers, and {text[:50]!r} is none") from None
 

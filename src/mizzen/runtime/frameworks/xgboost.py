@@ -21,6 +21,7 @@ from mizzen.runtime import threads
 from mizzen.runtime.frameworks import estimator, pickles
 from mizzen.runtime.frameworks.features import INPUT
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact
+from mizzen.runtime.frameworks.specials import demand_small
 from mizzen.runtime.frameworks.warmup import tried
 from mizzen.runtime.signature import TensorSpec
 
@@ -65,6 +66,7 @@ class BoosterModel:
 
     def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
         rows = inputs[INPUT]
+        demand_small(rows)
         taken = rows if len(rows) else self.dummy()
         matrix = xgboost.DMatrix(taken, feature_names=self.names, feature_types=self.types)
         return {"predict": self.booster.predict(matrix)[: len(rows)]}

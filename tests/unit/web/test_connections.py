@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from mizzen.webserver import HEAD_BYTES, Door, LimitedProtocol, Patience, WebServer, most_connections
+from mizzen.web.connections import HEAD_BYTES, LimitedProtocol
+from mizzen.web.door import Door, Patience, most_connections
+from mizzen.web.server import WebServer
 
 HURRY = Patience(idle=0.2, stalled=0.2, request=60.0)
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -228,9 +230,9 @@ def test_connections_beyond_the_most_are_closed_at_once(caplog: pytest.LogCaptur
                 await asyncio.sleep(0.01)
             assert (await server.ask(GET)).startswith(b"HTTP/1.1 200")
 
-    with caplog.at_level(logging.WARNING, "mizzen.webserver"):
+    with caplog.at_level(logging.WARNING, "mizzen.web.door"):
         asyncio.run(flood())
-    assert [record.message for record in caplog.records if record.name == "mizzen.webserver"] == [
+    assert [record.message for record in caplog.records if record.name == "mizzen.web.door"] == [
         "10 connections are open, as many as may be; what is more is closed at once"
     ]
 

@@ -20,7 +20,9 @@ import pytest
 import uvloop
 
 from mizzen.server.certificates import Certificates
-from mizzen.webserver import Door, LimitedProtocol, Patience, WebServer, most_connections, serve_all
+from mizzen.web.connections import LimitedProtocol
+from mizzen.web.door import Door, Patience, most_connections
+from mizzen.web.server import WebServer, serve_all
 
 FILES = 256
 """The server of the first test may have this many open."""
@@ -33,7 +35,7 @@ def test_those_who_only_connect_take_no_files_and_keep_nobody_out(tmp_path: Path
     Certificates(tmp_path, (), lambda: datetime.now(UTC)).context()
     plain, tls = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
     numbers = [str(each.fileno()) for each in (plain, tls)]
-    program = "import sys; from tests.unit.test_handshakes import serve_with_few_files as serve; serve(*sys.argv[1:])"
+    program = f"import sys; from {__name__} import serve_with_few_files as serve; serve(*sys.argv[1:])"
     server = subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path), *numbers], pass_fds=[plain.fileno(), tls.fileno()]
     )

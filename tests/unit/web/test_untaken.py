@@ -6,7 +6,9 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from mizzen.webserver import Door, LimitedProtocol, Patience, WebServer
+from mizzen.web.connections import LimitedProtocol
+from mizzen.web.door import Door, Patience
+from mizzen.web.server import WebServer
 
 
 def test_a_stream_that_nobody_reads_is_ended() -> None:

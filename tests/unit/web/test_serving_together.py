@@ -17,7 +17,9 @@ import pytest
 import uvloop
 
 from mizzen.server.certificates import Certificates
-from mizzen.webserver import Door, LimitedProtocol, Patience, WebServer, serve_all
+from mizzen.web.connections import LimitedProtocol
+from mizzen.web.door import Door, Patience
+from mizzen.web.server import WebServer, serve_all
 
 GRACE = 60.0
 """Seconds a stop may take before it cuts off: more than a test would wait."""

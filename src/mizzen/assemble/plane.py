@@ -1,0 +1,235 @@
+"""A plane: the control API and the controllers."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import sys
+import time
+import uuid
+from collections.abc import Coroutine, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+
+from mizzen.access import credentials, published
+from mizzen.access.jwts import Trust
+from mizzen.assemble.running import socket_of, until_stopped, url_of
+from mizzen.assemble.starting import gateways
+from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.limits import Limits
+from mizzen.controllers import acceptance
+from mizzen.controllers.access import AccessPublisher, Vouching
+from mizzen.controllers.departures import Departures
+from mizzen.controllers.happenings import Happenings
+from mizzen.controllers.machine import keep_registered, node_of
+from mizzen.controllers.models import Models
+from mizzen.controllers.refusals import RefusalsIntake
+from mizzen.controllers.serving.controller import Serving
+from mizzen.controllers.table import TablePublisher
+from mizzen.controllers.versions import Versions
+from mizzen.controllers.workloads import Workloads
+from mizzen.engines.local.engine import LocalEngine
+from mizzen.kinds.findings import Context
+from mizzen.kinds.meta import Ref
+from mizzen.protocol import counts, taken
+from mizzen.reconcile.loop import Loop
+from mizzen.server import namespaces, pages, pruning, targets
+from mizzen.server.app import begin_stop, create_app
+from mizzen.server.bindings import Bindings
+from mizzen.server.certificates import Certificates
+from mizzen.server.collection import keep_collecting
+from mizzen.server.emptying import keep_emptying
+from mizzen.server.fetching import Fetches
+from mizzen.server.identity import ADMIN
+from mizzen.server.jwks import IssuerKeys
+from mizzen.server.metrics import Inside
+from mizzen.server.oidc import Oidc
+from mizzen.server.removal import finish_cascades
+from mizzen.server.tokens import AdminToken
+from mizzen.settings import Settings
+from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.vault import Vault
+from mizzen.supervisor import revive
+from mizzen.supervisor.home import Home
+from mizzen.usage.known import Kept
+from mizzen.usage.processes import Processes
+from mizzen.usage.sampler import Sampler
+from mizzen.web.connections import LimitedProtocol
+from mizzen.web.door import Door, Patience, most_connections
+from mizzen.web.server import WebServer, serve_all
+
+
+async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
+    """The control API and the controllers, until SIGTERM."""
+    root = settings.root
+    home = Home.of(root)
+    token = AdminToken.load_or_create(root / "admin-token")
+    inference_url = url_of(
+        dict(zip(("host", "port"), socket_of(listeners["inference"]).getsockname()[:2], strict=True))
+    )
+    store = await _store(root / "mizzen.db", settings.keep_events)
+    blobs = FileBlobs(root / "blobs")
+    await asyncio.to_thread(blobs.sweep)
+    counts.sweep(home.run / counts.FOLDER, gateways(settings))
+    taken.sweep(home.run / taken.FOLDER, gateways(settings))
+    vault = Vault(store.secrets, root / "secret-key")
+    engine = LocalEngine(home, blobs, python=sys.executable, reveal=vault.reveal)
+    context = Context(capabilities=frozenset(engine.capabilities))
+    machine = node_of(socket.gethostname(), context.capabilities)
+
+    def poke(ref: Ref) -> None:
+        loop.poke(ref)
+
+    fetches = Fetches(lambda: app.state.plane, poke)
+    accepting = (acceptance.Acceptance(kind, context, store.identities, store.secrets) for kind in acceptance.KINDS)
+    departures = Departures(home.run / taken.FOLDER, clock=time.monotonic)
+    serving = Serving(inference_url, context, fetches, here=machine.meta.name, left=departures.over)
+    working = (Models(context), Versions(context), serving, Workloads(engine))
+    happenings = _recorder(store)
+    loop = Loop(store, [*working, *accepting], now=_now, recorder=happenings)
+    vouching = _vouching(settings)
+    publisher = _publisher(settings, store, token, vouching)
+    tables = TablePublisher(store, root / "table.json", published=departures.published)
+    processes, sampler = _watching(home, tables)
+    # Before anybody is answered: whoever got in at the last start may have lost their rights since.
+    await publisher.publish()
+    app = create_app(
+        store=store,
+        blobs=blobs,
+        identities=store.identities,
+        secrets=store.secrets,
+        vault=vault,
+        audit=store.audit,
+        admin_token=token,
+        inference_url=inference_url,
+        logs=engine.logs,
+        ready=lambda: True,
+        now=_now,
+        loopback=settings.loopback,
+        anonymous=settings.anonymous,
+        capabilities=context.capabilities,
+        oidc=Oidc(*vouching, _now) if vouching else None,
+        settle=publisher.settled,
+        pages=pages.Pages.kept(root / "page-key"),
+        limits=Limits(settings.max_upload_bytes, settings.max_unpacked_bytes),
+        default_framework=settings.default_framework,
+        recorder=happenings,
+        seen=sampler,
+        inside=Inside(store.tally, loop.backlogs, lambda: _size_of(root / "mizzen.db")),
+    )
+
+    async def hints() -> None:
+        async for ref in engine.changes():
+            poke(ref)
+
+    try:
+        await until_stopped(
+            *_answering(app, settings, listeners),
+            loop.run(),
+            happenings.run(),
+            tables.run(),
+            processes.run(),
+            sampler.run(),
+            publisher.run(),
+            RefusalsIntake(store.audit, root / "refusals").run(),
+            pruning.keep_pruning(store.audit, _now, days=settings.audit_days, refusals=settings.audit_refusal_rows),
+            finish_cascades(store),
+            keep_emptying(store, vault),
+            keep_registered(store, machine, _now),
+            keep_collecting(store, blobs, _now, grace=timedelta(hours=settings.garbage_hours)),
+            hints(),
+            revive.keep(home, listeners, delay=0.0),
+        )
+    finally:
+        await fetches.close()
+        await engine.close()
+        await store.close()
+
+
+def _watching(home: Home, tables: TablePublisher) -> tuple[Processes, Sampler]:
+    """Who sees what is used: which processes there are, and what they and the gateways say."""
+    processes = Processes(home)
+    return processes, Sampler(home.run / counts.FOLDER, processes, Kept(tables.told), clock=time.time)
+
+
+def _size_of(store: Path) -> int:
+    """With what has been written and not yet moved to its place."""
+    files = (store, store.with_name(f"{store.name}-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+async def _store(path: Path, keep_events: int) -> SqliteStore:
+    """With the namespaces that have to be there, also in a data dir that is older than they are."""
+    store = await SqliteStore.open(path, clock=_now, new_id=_new_id, keep_events=keep_events)
+    await namespaces.prepare(store, await store.namespaces())
+    return store
+
+
+def _answering(
+    app: Starlette, settings: Settings, listeners: Mapping[str, int]
+) -> tuple[Coroutine[Any, Any, None], Coroutine[Any, Any, None]]:
+    """The app on both sockets of the control API, until SIGTERM; and what keeps the certificate of one current."""
+    plain, tls = socket_of(listeners["control"]), socket_of(listeners["control-tls"])
+    names = socket.gethostname(), settings.host, tls.getsockname()[0]
+    certificates = Certificates(settings.root / "tls", names, _now)
+    context = certificates.context()
+
+    door = Door(Patience(untaken=settings.untaken_seconds), most_connections())
+
+    def server(with_tls: ssl.SSLContext | None = None) -> WebServer:
+        protocol = partial(LimitedProtocol, door=door)
+        grace = max(1.0, settings.stop_timeout)
+        return WebServer(app, protocol, door, stop_timeout=grace, log_level=settings.log_level, tls=with_tls)
+
+    serving = serve_all((server(), plain), (server(context), tls), on_stop=lambda: begin_stop(app))
+    return serving, certificates.keep_current(context)
+
+
+def _vouching(settings: Settings) -> tuple[Trust, IssuerKeys] | None:
+    """Whose JWTs are taken, if anybody's, and where the keys come from."""
+    if not settings.oidc_issuer:
+        return None
+
+    trust = Trust(
+        settings.oidc_issuer,
+        settings.oidc_audience,
+        settings.oidc_user_claim,
+        settings.oidc_groups_claim,
+        settings.oidc_admin_group,
+    )
+    # Relative to the data dir: that is where a plane runs, wherever it was started.
+    return trust, IssuerKeys(settings.oidc_issuer, settings.oidc_keys, time.monotonic)
+
+
+def _publisher(
+    settings: Settings, store: SqliteStore, token: AdminToken, vouching: tuple[Trust, IssuerKeys] | None
+) -> AccessPublisher:
+    """Tells gateways who may ask what."""
+    return AccessPublisher(
+        store,
+        store.identities,
+        Bindings(store).fresh,
+        settings.root / "access.json",
+        admin=published.Pass(digest=credentials.digest(token), id="admin-token", principal=ADMIN.name, admin=True),
+        anonymous=settings.loopback and settings.anonymous,
+        vouching=Vouching(*vouching) if vouching else None,
+        now=_now,
+    )
+
+
+def _recorder(store: SqliteStore) -> Happenings:
+    """Keeps Events of what controllers do; who may read a model may read those of all that belongs to it."""
+    return Happenings(store, lambda resource: min(targets.of(resource).models, default=""), now=_now)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex

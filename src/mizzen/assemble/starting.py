@@ -1,0 +1,97 @@
+"""Starting a plane, or finding the one that runs: what to run is written down, and a supervisor is told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mizzen.sdk import locate
+from mizzen.settings import Settings
+from mizzen.supervisor import launch
+from mizzen.supervisor.home import Home
+from mizzen.supervisor.protocol import Boot, Listener, ProcessSpec
+
+RANK_GATEWAY, RANK_PLANE = 0, 1
+"""Order of stopping: first nobody comes in any more, then nobody decides; runtimes follow with rank 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A plane that has been started: where it is, not whether it is ready yet."""
+
+    control_url: str
+    inference_url: str
+    data_dir: str
+    supervisor_pid: int
+    already_running: bool
+
+
+def find(home: Home) -> Running | None:
+    """The plane that runs in this data dir and will go on; waits some seconds while that is unsure."""
+    info = launch.settled(home)
+    return None if info is None else _running(info, already=True)
+
+
+def settings_of(home: Home) -> Settings | None:
+    """Those the plane of this data dir was last started with."""
+    try:
+        texts = [process.env["MIZZEN_SETTINGS"] for process in Boot.read(home.boot).processes]
+        return Settings.from_json(texts[0])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None
+
+
+def start(settings: Settings) -> Running:
+    """Start the supervisor of this data dir, for when `find` found none. Raises launch.StartFailed.
+
+    It ends again unless somebody ties a tether to it soon: a starter that dies leaves nothing behind.
+    """
+    home = Home.of(settings.root)
+    home.prepare()
+    boot(settings, home).write(home.boot)
+    here = launch.launch(home, python=sys.executable, tethered=True)
+    info = launch.alive(home)
+    if info is None:
+        raise launch.StartFailed("the supervisor ended right after its start")
+    return _running(info, already=not here)
+
+
+def _running(info: Mapping[str, Any], *, already: bool) -> Running:
+    control_url, inference_url = locate.urls(info)
+    return Running(control_url, inference_url, info["data_dir"], info["pid"], already_running=already)
+
+
+def boot(settings: Settings, home: Home) -> Boot:
+    """What the supervisor holds and runs by itself: the sockets, the plane, and the gateways."""
+
+    def process(key: str, role: str, rank: int) -> ProcessSpec:
+        return ProcessSpec(
+            key=key,
+            argv=(sys.executable, "-P", "-m", "mizzen.assemble", role),
+            env={"MIZZEN_SETTINGS": settings.to_json()},
+            cwd=str(settings.root),
+            log=str(home.logs / f"{key}.log"),
+            grace=settings.stop_timeout,
+            listeners=True,
+            rank=rank,
+        )
+
+    return Boot(
+        listeners=(
+            Listener("control", settings.host, settings.port),
+            Listener("control-tls", settings.host, settings.tls_port),
+            Listener("inference", settings.host, settings.inference_port),
+        ),
+        processes=(
+            process("plane", "plane", RANK_PLANE),
+            *(process(name, "gateway", RANK_GATEWAY) for name in gateways(settings)),
+        ),
+        stop_timeout=settings.stop_timeout,
+    )
+
+
+def gateways(settings: Settings) -> list[str]:
+    """Their names."""
+    return [f"gateway-{number}" for number in range(settings.gateways)]

@@ -1,0 +1,219 @@
+"""mizzen top: how what is served is doing, redrawn every two seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from mizzen import errors
+from mizzen.cli import output
+from mizzen.cli.output import Format
+from mizzen.cli.session import DataDir, Namespace, Output
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from mizzen.sdk.client import AsyncPlane
+
+EVERY: Final = 2.0
+_PATIENCE: Final = 1.0
+"""Less than a client usually has: somebody looks at the screen meanwhile."""
+_RIGHT: Final = frozenset(
+    {"REQ/S", "ERR/S", "P50", "P95", "P99", "FLIGHT", "WAIT", "BATCH", "MEMORY", "CPU", "RESTARTS"}
+)
+
+Usage = Mapping[str, Any]
+
+
+class Sort(StrEnum):
+    NAME = "name"
+    REQUESTS = "requests"
+    ERRORS = "errors"
+    P50 = "p50"
+    P95 = "p95"
+    P99 = "p99"
+    WAITING = "waiting"
+    MEMORY = "memory"
+    CPU = "cpu"
+
+
+_FIELDS: Final = {
+    Sort.REQUESTS: "requestsPerSecond", Sort.ERRORS: "errorsPerSecond", Sort.P50: "p50", Sort.P95: "p95",
+    Sort.P99: "p99", Sort.WAITING: "waiting", Sort.MEMORY: "memoryBytes", Sort.CPU: "cpu",
+}  # fmt: skip
+
+
+def top(
+    once: Annotated[bool, typer.Option("--once", help="Print one table and end, as when nobody looks.")] = False,
+    sort: Annotated[Sort, typer.Option("--sort", help="By name, or the most of something first.")] = Sort.NAME,
+    namespace: Namespace = None,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Show how served models are doing: requests, errors, latency, queues, memory and CPU. q or Ctrl-C ends it.
+
+    \b
+    Example:
+      mizzen top --sort requests
+      mizzen top --once -o json
+    """
+    from mizzen.sdk import locate
+
+    place = locate.find(data_dir=data_dir)
+    from mizzen.sdk.client import AsyncPlane
+
+    async def session() -> None:
+        live = form is Format.TABLE and not once and sys.stdout.isatty()
+        async with AsyncPlane(place, patience=_PATIENCE if live else 3.0, on_warning=output.warn) as plane:
+            if live:
+                await _show(plane, namespace, sort)
+                return
+            usage = await plane.usage(namespace=namespace)
+            if form is not Format.TABLE:
+                output.data({**usage, "models": ordered(usage["models"], sort)}, form)
+                return
+            for title, rows in tables(usage, sort):
+                if title:
+                    output.say()
+                output.table(rows[0], rows[1:])
+            if not usage["models"]:
+                output.note("nothing is served: 'mizzen deploy FILE --name NAME' serves a model")
+
+    asyncio.run(session())
+
+
+async def _show(plane: AsyncPlane, namespace: str | None, sort: Sort) -> None:
+    """Until q is pressed."""
+    from rich.live import Live
+
+    ended = asyncio.Event()
+    shown: Usage | None = None
+    with _keys(ended.set), Live(auto_refresh=False, screen=True) as live:
+        while not ended.is_set():
+            try:
+                async with asyncio.timeout(EVERY):
+                    shown, trouble = await plane.usage(namespace=namespace), ""
+            except errors.Unavailable as error:
+                trouble = f"{error.message}; waiting for it"
+            except TimeoutError:
+                trouble = f"{plane.place.control_url} does not answer; waiting for it"
+            live.update(_screen(shown, sort, trouble), refresh=True)
+            try:
+                async with asyncio.timeout(EVERY):
+                    await ended.wait()
+            except TimeoutError:
+                continue
+
+
+@contextmanager
+def _keys(end: Callable[[], None]) -> Iterator[None]:
+    """While it is open, keys are heard as they are pressed; q ends it. Ctrl-C stays what it is."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    descriptor = sys.stdin.fileno()
+    loop = asyncio.get_running_loop()
+    before = termios.tcgetattr(descriptor)
+
+    def pressed() -> None:
+        keys = os.read(descriptor, 64)
+        if not keys or b"q" in keys.lower():
+            end()
+
+    tty.setcbreak(descriptor)
+    loop.add_reader(descriptor, pressed)
+    try:
+        yield
+    finally:
+        loop.remove_reader(descriptor)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _screen(usage: Usage | None, sort: Sort, trouble: str) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text(trouble or headline(usage), style="bold red" if trouble else "dim")]
+    for _, (titles, *rows) in tables(usage, sort) if usage is not None else ():
+        table = Table(box=None, pad_edge=False, header_style="bold", style="dim" if trouble else "")
+        for title in titles:
+            table.add_column(title, justify="right" if title in _RIGHT else "left", no_wrap=True)
+        for row in rows:
+            table.add_row(*row)
+        parts += [Text(""), table]
+    return Group(*parts)
+
+
+def headline(usage: Usage | None) -> str:
+    if usage is None:
+        return ""
+    if not usage["models"]:
+        return "nothing is served: 'mizzen deploy FILE --name NAME' serves a model · q ends"
+    asked = sum(model["requestsPerSecond"] for model in usage["models"])
+    return f"{usage['time']} · {asked:.0f} requests/s over the last {usage['seconds']:.0f} s · q ends"
+
+
+def tables(usage: Usage, sort: Sort) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+    """The title and the rows of each, titles of columns first: models if there are any, then the plane's processes."""
+    models = ordered(usage["models"], sort)
+    everywhere = len({model["namespace"] for model in models} | {"default"}) > 1
+    if models:
+        titles = ("MODEL", "VERSION", "REQ/S", "ERR/S", "P50", "P95", "P99", "FLIGHT", "WAIT", "BATCH", "REPLICAS",
+                  "MEMORY", "CPU")  # fmt: skip
+        rows = [(*((model["namespace"],) if everywhere else ()), *_row(model)) for model in models]
+        yield "", [(*(("NAMESPACE",) if everywhere else ()), *titles), *rows]
+    processes = [
+        (each["name"], output.size(each["memoryBytes"]), _percent(each["cpu"]), str(each["restarts"]))
+        for each in usage["processes"]
+    ]
+    if processes:
+        yield "processes" if models else "", [("PROCESS", "MEMORY", "CPU", "RESTARTS"), *processes]
+
+
+def ordered(models: list[dict[str, Any]], sort: Sort) -> list[dict[str, Any]]:
+    by_name = sorted(models, key=lambda model: (model["namespace"], model["name"], model["version"]))
+    if sort is Sort.NAME:
+        return by_name
+    return sorted(by_name, key=lambda model: -(model[_FIELDS[sort]] or 0.0))
+
+
+def _row(model: Mapping[str, Any]) -> tuple[str, ...]:
+    asked, failed = model["requestsPerSecond"], model["errorsPerSecond"]
+    return (
+        model["name"],
+        model["version"],
+        _rate(asked),
+        f"{_rate(failed)} ({failed / asked:.0%})" if failed else "0",
+        *(_milliseconds(model[name]) for name in ("p50", "p95", "p99")),
+        str(model["inFlight"]),
+        str(model["waiting"]),
+        "-" if model["callsPerBatch"] is None else f"{model['callsPerBatch']:.1f}",
+        f"{model['replicasReady']}/{model['replicasWanted']}",
+        output.size(model["memoryBytes"]),
+        _percent(model["cpu"]),
+    )
+
+
+def _rate(value: float) -> str:
+    return f"{value:.1f}" if 0 < value < 100 else f"{value:.0f}"
+
+
+def _milliseconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds * 1000:.0f} ms" if seconds >= 0.1 else f"{seconds * 1000:.1f} ms"
+
+
+def _percent(cores: float) -> str:
+    """Of one core, as other programs of this name count."""
+    return f"{cores:.0%}"

@@ -1,0 +1,236 @@
+"""The controller of InferenceModels: what it loads, and how it comes to a Decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+
+from mizzen.controllers.serving.facts import ServingFacts
+from mizzen.controllers.serving.meaning import Obstacle, is_numbered, meant_version, not_found, servable
+from mizzen.controllers.serving.readiness import not_true, patience, ready
+from mizzen.controllers.serving.switching import answering, lingering, may_take_over, old_workload
+from mizzen.errors import Invalid
+from mizzen.kinds import catalog, placement, running
+from mizzen.kinds.fetching import Fetching, NoFetching, Progress, entry_of
+from mizzen.kinds.findings import Context, Warn
+from mizzen.kinds.meta import DEFAULT_NAMESPACE, Condition, Ref, Resource
+from mizzen.kinds.model import ModelVersionSpec, version_object_name
+from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, url_of
+from mizzen.kinds.workload import WorkloadStatus
+from mizzen.reconcile.controller import Decision, Presence, find, owners
+from mizzen.reconcile.mentions import Mentions
+from mizzen.reconcile.recorder import Note
+from mizzen.stores.store import Store, Where
+from mizzen.stores.whole import whole
+
+PROGRESS = 30.0
+"""Seconds between two reports of how much has been fetched."""
+LOOK = 0.05
+"""Seconds between two looks at whether gateways have left what answered before."""
+
+
+class Serving:
+    kind = "InferenceModel"
+    watches: tuple[str | Presence, ...] = ("Model", Presence("ModelVersion"), "Workload", "Node")
+
+    def __init__(
+        self,
+        inference_url: str,
+        context: Context,
+        fetching: Fetching | None = None,
+        *,
+        here: str = "",
+        left: Callable[[Collection[str]], bool] = lambda addresses: True,
+    ) -> None:
+        """`context` tells what the engine of this home can do. `fetching` brings what manifests name. `here` is the
+        name of the Node of this machine, which is in the default namespace and serves all of them. `left` tells
+        whether no gateway sends to these addresses any more."""
+        self._inference_url = inference_url
+        self._context = context
+        self._fetching = fetching or NoFetching()
+        self._here = here
+        self._left = left
+        self._named = Mentions()
+        """Models and ModelVersions by name, and for who asks for a node, any Node of the namespace."""
+
+    def keys(self, resource: Resource) -> Iterable[Ref]:
+        if resource.kind == "Workload":
+            return owners(resource, self.kind)
+        any_node = Ref("Node", "", resource.meta.namespace)
+        return self._named.naming(any_node if resource.kind == "Node" else resource.ref)
+
+    async def load(self, store: Store, ref: Ref) -> ServingFacts | None:
+        resource = await find(store, ref)
+        if resource is None or resource.deleting:
+            self._fetching.forget(ref)
+        if resource is None:
+            self._named.forget(ref)
+            return None
+        try:
+            spec = InferenceModelSpec.of(resource)
+        except Invalid:
+            self._named.forget(ref)
+            return ServingFacts(resource, None, None, await _children(store, resource))
+        return await self._load(store, resource, spec)
+
+    async def _load(self, store: Store, resource: Resource, spec: InferenceModelSpec) -> ServingFacts:
+        namespace = resource.meta.namespace
+
+        def version(text: str | None) -> Ref | None:
+            return Ref("ModelVersion", version_object_name(spec.model_name, text), namespace) if text else None
+
+        # Everything is noted before it is read: what is created in between then wakes this key again.
+        model = None if is_numbered(spec) else Ref("Model", spec.model_name, namespace)
+        serving = version(InferenceModelStatus.of(resource).serving_version)
+        placed = _any_nodes(resource) if placement.asks_for_node(spec) else ()
+        named = [ref for ref in (model, version(spec.target_version), serving, *placed) if ref]
+        self._named.note(resource.ref, named)
+        target = version(meant_version(resource, spec, await find(store, model) if model else None))
+        self._named.note(resource.ref, [*named, target] if target else named)
+        found = await find(store, target) if target else None
+        nodes = [node for each in placed for node in await whole(store, "Node", Where(namespace=each.namespace))]
+        children = await _children(store, resource)
+        return ServingFacts(
+            resource=resource,
+            target=found,
+            serving=await find(store, serving) if serving and serving != target else None,
+            children=children,
+            nodes=tuple(nodes),
+            fetched=self._fetched(resource, spec, found, nodes),
+            left=frozenset(child.meta.name for child in children if self._left(_addresses(child)))
+            if len(children) > 1
+            else frozenset(),
+        )
+
+    def _fetched(
+        self, resource: Resource, spec: InferenceModelSpec, found: Resource | None, nodes: Sequence[Resource]
+    ) -> Progress | None:
+        """Nothing is fetched for what cannot run here, or is to run no more."""
+        entry = entry_of(spec)
+        misplaced = placement.misplaced(spec, nodes, self._here) is not None
+        if entry is None or found is not None or resource.deleting or misplaced:
+            self._fetching.forget(resource.ref)
+            return None
+        return self._fetching.look(resource, spec, entry)
+
+    def decide(self, facts: ServingFacts, now: datetime) -> Decision:
+        if facts.resource.deleting:
+            return Decision()
+        accepted, findings = catalog.accepted(facts.resource, self._context)
+        if findings.faults:
+            return self._refused(facts, accepted, accepted.reason, accepted.message)
+        spec = InferenceModelSpec.of(facts.resource)
+        try:
+            version = servable(facts, spec, self._here)
+        except Obstacle as obstacle:
+            return self._refused(facts, accepted, obstacle.reason, obstacle.message)
+        except Invalid as fault:
+            unreadable = not_true("Accepted", "InvalidSpec", fault.message)
+            return self._refused(facts, unreadable, unreadable.reason, unreadable.message)
+        if version is None:
+            missing = not_true("Accepted", "VersionNotFound", not_found(spec))
+            return self._refused(facts, missing, missing.reason, missing.message)
+        return self._accepted(facts, spec, version, accepted, now)
+
+    def _accepted(
+        self,
+        facts: ServingFacts,
+        spec: InferenceModelSpec,
+        version: ModelVersionSpec,
+        accepted: Condition,
+        now: datetime,
+    ) -> Decision:
+        told = InferenceModelStatus.of(facts.resource)
+        wanted = running.workload_of(facts.resource, spec, version, facts.children)
+        workload = facts.child(wanted.meta.name)
+        old = None if spec.replicas == 0 else old_workload(facts, spec, told, wanted)
+        served, answers = told.serving_version, told.serving_workload
+        staying: tuple[Resource, ...] = ()
+        if may_take_over(spec, workload, old):
+            served, answers, old = version.version, wanted.meta.name, None
+            staying = lingering(facts, told, wanted)
+        elif old is not None:
+            answers = old.meta.name
+        else:
+            # What still answers to its name is what is wanted, away for a moment; or nothing does.
+            staying = lingering(facts, told, wanted) if answering(facts.resource, told) == wanted.meta.name else ()
+            served = served if served == version.version else None
+            answers = wanted.meta.name if served else None
+        children = (wanted, old) if old is not None else (wanted, *staying)
+        target = None if spec.target_version == version.version else version.version
+        accepted = catalog.warned(accepted, tuple(_not_offered(spec)))
+        conditions = (accepted, ready(spec, version.version, workload, now, switching=old is not None))
+        counted = facts.child(old.meta.name) if old is not None else workload
+        now_told = {"target_version": target, "serving_version": served, "serving_workload": answers}
+        status = self._status(facts.resource, told.model_copy(update=now_told), counted, conditions)
+        again = LOOK if staying else patience(workload, now)
+        return Decision(
+            children=children,
+            status=status,
+            notes=tuple(_notes(facts.resource, told, status)),
+            again=again if again > 0 else None,
+        )
+
+    def _refused(self, facts: ServingFacts, accepted: Condition, reason: str, message: str) -> Decision:
+        told = InferenceModelStatus.of(facts.resource)
+        conditions = (accepted, not_true("Ready", reason, message))
+        counted = facts.child(answering(facts.resource, told))
+        return Decision(
+            children=tuple(child for child in facts.children if not child.deleting),
+            status=self._status(facts.resource, told, counted, conditions),
+            again=PROGRESS if reason == "Fetching" else None,
+        )
+
+    def _status(
+        self,
+        resource: Resource,
+        told: InferenceModelStatus,
+        workload: Resource | None,
+        conditions: tuple[Condition, ...],
+    ) -> InferenceModelStatus:
+        """`told` says what is meant and what answers; `workload` is counted."""
+        replicas = WorkloadStatus.of(workload).replicas if workload else ()
+        return InferenceModelStatus(
+            conditions=conditions,
+            url=url_of(self._inference_url, resource.ref) if told.serving_version else None,
+            target_version=told.target_version,
+            serving_version=told.serving_version,
+            serving_workload=told.serving_workload,
+            signature=WorkloadStatus.of(workload).signature if workload and told.serving_version else None,
+            replicas=len(replicas),
+            ready_replicas=sum(replica.state == "ready" for replica in replicas),
+            restarts=sum(replica.restarts for replica in replicas),
+        )
+
+
+def _not_offered(spec: InferenceModelSpec) -> Iterator[Warn]:
+    """What is asked for and not to be had on one machine, where it answers all the same."""
+    if spec.serving_port:
+        yield Warn("spec.servingPort", "no port of its own is opened here: it answers at status.url, on the gateway's")
+    if spec.resources is not None and spec.resources.cpu is not None:
+        yield Warn("spec.resources.cpu", "not enforced here; unless resources.threads does, it says how many threads")
+
+
+def _notes(resource: Resource, told: InferenceModelStatus, status: InferenceModelStatus) -> Iterator[Note]:
+    before, now = told.serving_version, status.serving_version
+    if before and now and before != now:
+        yield Note("Switched", f"version {now} answers instead of version {before}")
+    # Of another Workload they are others; and with another spec it may have been another one.
+    same = told.serving_workload == status.serving_workload and told.observed_generation == resource.meta.generation
+    if same and status.restarts > told.restarts:
+        yield Note("ReplicaEnded", "a replica ended and was started again; its log may say why", warning=True)
+
+
+async def _children(store: Store, resource: Resource) -> tuple[Resource, ...]:
+    where = Where(namespace=resource.meta.namespace, owner=resource.meta.uid)
+    return await whole(store, "Workload", where)
+
+
+def _addresses(workload: Resource) -> list[str]:
+    return [replica.address for replica in WorkloadStatus.of(workload).replicas if replica.address]
+
+
+def _any_nodes(resource: Resource) -> tuple[Ref, ...]:
+    """Any Node of its namespace, and of that where the machine's own is."""
+    namespaces = dict.fromkeys((resource.meta.namespace, DEFAULT_NAMESPACE))
+    return tuple(Ref("Node", "", namespace) for namespace in namespaces)

@@ -1,0 +1,34 @@
+"""What is known when it is decided how to serve an InferenceModel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mizzen.kinds.fetching import Progress
+from mizzen.kinds.meta import Resource
+from mizzen.kinds.workload import WorkloadStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ServingFacts:
+    resource: Resource
+    target: Resource | None
+    """The ModelVersion asked for."""
+    serving: Resource | None
+    """The ModelVersion that answers now, when it is another one."""
+    children: tuple[Resource, ...]
+    nodes: tuple[Resource, ...] = ()
+    """Those of the namespace, when it asks for one."""
+    fetched: Progress | None = None
+    """How far the archive of a manifest is, when the version asked for is not there."""
+    left: frozenset[str] = frozenset()
+    """Names of children that no gateway sends to any more."""
+
+    def child(self, name: str | None) -> Resource | None:
+        """The Workload of this name. One that is being deleted does not count, whatever its status still says."""
+        return next((child for child in self.children if child.meta.name == name and not child.deleting), None)
+
+
+def is_available(workload: Resource) -> bool:
+    condition = WorkloadStatus.of(workload).condition("Available")
+    return condition is not None and condition.true

@@ -1,0 +1,95 @@
+"""Which version an InferenceModel means, and whether it can be served here."""
+
+from __future__ import annotations
+
+from mizzen.controllers.serving.facts import ServingFacts
+from mizzen.kinds import placement, running
+from mizzen.kinds.fetching import entry_of
+from mizzen.kinds.meta import Resource
+from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionSpec
+from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, ModelFile
+from mizzen.kinds.text.frameworks import SERVED_FRAMEWORKS
+
+
+class Obstacle(Exception):
+    """Nothing is wrong with the spec, but it cannot be served here and now."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+def is_numbered(spec: InferenceModelSpec) -> bool:
+    """A number is a version and nothing else: the model need not be asked what it means. Nor for a manifest."""
+    return (spec.target_version or "").isdecimal() or entry_of(spec) is not None
+
+
+def meant_version(resource: Resource, spec: InferenceModelSpec, model: Resource | None) -> str | None:
+    """The version that `targetVersion` names, itself or as an alias of the model; without it, the current one.
+
+    Of a manifest, the entry's.
+    """
+    entry = entry_of(spec)
+    if entry is not None:
+        return entry.version
+    aliases = ModelSpec.readable(model.spec).aliases if model else {}
+    asked = spec.target_version
+    if asked is not None and asked not in aliases:
+        return asked
+    told = InferenceModelStatus.of(resource)
+    if told.target_version and not spec.follow_alias and told.observed_generation == resource.meta.generation:
+        return told.target_version
+    if asked is not None:
+        return aliases[asked]
+    current = ModelStatus.of(model).current if model else None
+    return current.version if current else None
+
+
+def servable(facts: ServingFacts, spec: InferenceModelSpec, here: str) -> ModelVersionSpec | None:
+    """The version to serve; None when there is none yet. Raises Obstacle, or Invalid when it cannot be read."""
+    if spec.image:
+        raise Obstacle("ContainersUnsupported", "this engine runs no container images; register a version and serve it")
+    misplaced = placement.misplaced(spec, facts.nodes, here)
+    if misplaced is not None:
+        raise Obstacle(misplaced.reason, misplaced.message)
+    if facts.fetched is not None:
+        raise Obstacle({"fetching": "Fetching", "failed": "FetchFailed"}[facts.fetched.state], facts.fetched.message)
+    if spec.checkpoint is not None:
+        raise Obstacle("CheckpointNotFound", f"there is no checkpoint '{spec.checkpoint}'; leave spec.checkpoint out")
+    if facts.target is None or facts.target.deleting:
+        return None
+    version = ModelVersionSpec.of(facts.target)
+    _refuse_another_archive(entry_of(spec), version)
+    if version.image is not None and not version.artifacts:
+        raise Obstacle("ContainersUnsupported", f"{facts.target.ref} is a container image, and this engine runs none")
+    if not version.artifacts:
+        raise Obstacle("NoFiles", f"{facts.target.ref} has no files to serve; register a version with its files")
+    framework = spec.framework_type or version.framework
+    if framework not in SERVED_FRAMEWORKS:
+        known = ", ".join(SERVED_FRAMEWORKS)
+        raise Obstacle("UnsupportedFramework", f"nothing here serves framework '{framework}'; served are {known}")
+    running.entrypoint(version)
+    return version
+
+
+def _refuse_another_archive(entry: ModelFile | None, version: ModelVersionSpec) -> None:
+    """A version never changes: one that is there already must have come from the archive that is meant now."""
+    wanted = entry.sha256sum if entry is not None else None
+    source = version.source.sha256sum if version.source is not None else None
+    if wanted is not None and wanted != source:
+        it_is = f"the archive with the sha256 {source}" if source else "files that somebody registered"
+        raise Obstacle(
+            "VersionConflict",
+            f"version {version.version} of model '{version.model_name}' was made from {it_is}, not from the one that "
+            "the manifest names; versions never change, so give that one another version",
+        )
+
+
+def not_found(spec: InferenceModelSpec) -> str:
+    if spec.target_version is None:
+        return f"model '{spec.model_name}' has no current version; set spec.targetVersion to the one to serve"
+    return (
+        f"model '{spec.model_name}' has no version {spec.target_version}; "
+        "register it, or set spec.targetVersion to a version that exists"
+    )

@@ -1,0 +1,50 @@
+"""From one Workload to the next: which one answers now, when the new one may take over, and when the old one ends."""
+
+from __future__ import annotations
+
+from mizzen.controllers.serving.facts import ServingFacts, is_available
+from mizzen.kinds import running
+from mizzen.kinds.meta import Resource
+from mizzen.kinds.model import ModelVersionSpec
+from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, workload_name
+from mizzen.kinds.workload import WorkloadStatus
+
+
+def old_workload(
+    facts: ServingFacts, spec: InferenceModelSpec, told: InferenceModelStatus, wanted: Resource
+) -> Resource | None:
+    """The Workload that answers now, to be kept during a switch: as it is, or rebuilt if it was lost."""
+    name = answering(facts.resource, told)
+    if name is None or name == wanted.meta.name:
+        return None
+    there = facts.child(name)
+    if there is not None:
+        return there
+    if facts.serving is None:
+        return None
+    return running.workload_of(facts.resource, spec, ModelVersionSpec.of(facts.serving), facts.children)
+
+
+def answering(resource: Resource, told: InferenceModelStatus) -> str | None:
+    """The name of the Workload that answers. An older plane did not say it, and gave each version one."""
+    if told.serving_version is None:
+        return None
+    return told.serving_workload or workload_name(resource.meta.name, told.serving_version)
+
+
+def may_take_over(spec: InferenceModelSpec, new: Resource | None, old: Resource | None) -> bool:
+    """Beside one that answers, only with as many replicas as are asked for: the load is there from the first moment."""
+    if new is None or not is_available(new):
+        return False
+    if old is None or not is_available(old):
+        return True
+    ready = sum(replica.state == "ready" for replica in WorkloadStatus.of(new).replicas)
+    return ready >= spec.replicas
+
+
+def lingering(facts: ServingFacts, told: InferenceModelStatus, wanted: Resource) -> tuple[Resource, ...]:
+    """What answered until a moment ago, while a gateway may still send to it."""
+    others = (child for child in facts.children if child.meta.name != wanted.meta.name and not child.deleting)
+    # What gateways have left is of interest only once they can know who answers instead.
+    left = facts.left if answering(facts.resource, told) == wanted.meta.name else frozenset()
+    return tuple(child for child in others if is_available(child) and child.meta.name not in left)

@@ -1,0 +1,68 @@
+"""One request that the ASGI app answers: what its head says, and what is the same at the end of all of them, an id on
+the answer and a line in the access log.
+"""
+
+from __future__ import annotations
+
+from uvicorn._types import ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCallable, HTTPScope
+
+from mizzen.gateway import marks
+from mizzen.gateway.answers import Answer, Header
+from mizzen.gateway.dialects import PLAIN, TIMEOUT, Options
+from mizzen.gateway.infer import Asked, Service
+from mizzen.gateway.metrics import GONE
+from mizzen.gateway.permits import PLANE, READ
+from mizzen.protocol import binary
+
+REQUEST_ID = b"mizzen-request-id"
+
+
+class Visit:
+    def __init__(self, service: Service, scope: HTTPScope, receive: ASGIReceiveCallable) -> None:
+        self.headers: list[Header] = list(scope["headers"])
+        given = tuple(value for name, value in self.headers if name == b"authorization")
+        self.asked = Asked(scope["method"], scope["raw_path"].decode("latin-1"), given)
+        self.options = _options(self.headers)._replace(method=scope["method"], path=scope["raw_path"])
+        self._service = service
+        self._receive = receive
+        self._began = service.clock()
+        self._bytes = 0
+
+    async def receive(self) -> ASGIReceiveEvent:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._bytes += len(message["body"])
+        return message
+
+    async def end(self, answer: Answer | None, send: ASGISendCallable) -> None:
+        """None: nobody is there any more."""
+        request_id = (answer.request_id if answer else b"") or self.options.id or self._service.new_id()
+        self._note(answer, request_id)
+        if answer is None:
+            return
+        headers = [*answer.headers, (REQUEST_ID, request_id)]
+        if answer.code != 304:  # who has the document is told nothing of its length: this would be that of an empty one
+            headers.append((b"content-length", str(len(answer.body)).encode()))
+        await send({"type": "http.response.start", "status": answer.code, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body, "more_body": False})
+
+    def _note(self, answer: Answer | None, request_id: bytes) -> None:
+        service = self._service
+        code = GONE if answer is None else answer.code
+        if code < service.access_log.least:
+            return
+        actor = service.permits.rule(self.asked.credentials, READ, PLANE).actor
+        service.access_log.note(
+            self.options._replace(actor=actor), request_id, code, seconds=service.clock() - self._began,
+            bytes_in=self._bytes, bytes_out=len(answer.body) if answer else 0,
+            served=answer.served if answer else None,
+        )  # fmt: skip
+
+
+def _options(headers: list[Header]) -> Options:
+    options = PLAIN
+    for name, value in headers:
+        if name in (TIMEOUT, binary.HEADER):
+            options = options.heard(name, value)
+    id_, trace = marks.read(headers)
+    return options._replace(id=id_, trace=trace)

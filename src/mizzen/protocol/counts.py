@@ -1,0 +1,110 @@
+"""What a gateway has counted, as it leaves it in a file for its siblings and for the plane.
+
+Each gateway replaces `run/counts/<gateway>.json` whole, once a second while anything changes. So whichever of them is
+scraped can show all, and the plane keeps a history without asking anybody. All counts grow as long as the process
+lives; `pid` and `start` tell one life from the next.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+import msgspec
+
+FOLDER = "counts"
+"""In the run folder."""
+BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper ends of the buckets of all histograms of seconds; one more bucket holds the rest."""
+BATCH_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+"""Those of calls per batch."""
+
+
+class Requests(msgspec.Struct, frozen=True):
+    """Of one callable name and version. What nobody has asked for is left out."""
+
+    namespace: str
+    model: str
+    version: str
+    codes: dict[int, int]
+    buckets: list[int]
+    """How many took how long, each bucket for itself, by BOUNDS."""
+    seconds: float
+    in_flight: int
+
+
+class Served(msgspec.Struct, frozen=True):
+    """Of one served version: its queue and its replicas, as this gateway sees them."""
+
+    server: str
+    """namespace/name of the InferenceModel."""
+    version: str
+    waiting: int
+    waiting_bytes: int
+    in_flight: int
+    replicas: int
+    room: int
+    shed: int
+    expired: int
+    retried: int
+    waits: list[int]
+    """How many calls waited how long for a replica, each bucket for itself, by BOUNDS."""
+    waited_seconds: float
+    compute_seconds: float
+    """Of all calls: how long their batch was in the model."""
+    sizes: list[int]
+    """How many batches had how many calls, each bucket for itself, by BATCH_BOUNDS."""
+    batch_items: int
+
+
+class Counts(msgspec.Struct, frozen=True):
+    gateway: str
+    """The name of the process, such as gateway-0."""
+    pid: int
+    start: float
+    """When it began, in seconds since 1970."""
+    at: float
+    """When it was written, likewise."""
+    cpu_seconds: float
+    resident_bytes: int
+    requests: list[Requests]
+    served: list[Served]
+    refused: dict[int, int]
+    """Requests that reached no model, by code."""
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Counts).decode
+
+
+def encode(counts: Counts) -> bytes:
+    return _encode(counts)
+
+
+def read(folder: Path) -> list[Counts]:
+    """Those of all gateways that have written any, by name. A file that cannot be read counts as none: it is replaced
+    in a second."""
+    found = []
+    for file in sorted(folder.glob("*.json")):
+        try:
+            found.append(_decode(file.read_bytes()))
+        except (OSError, msgspec.DecodeError):
+            continue
+    return found
+
+
+def lives(counts: Counts) -> bool:
+    """Is the process there that wrote this?"""
+    try:
+        os.kill(counts.pid, 0)
+    except (ProcessLookupError, PermissionError):  # a pid of somebody else's is not of ours
+        return False
+    return True
+
+
+def sweep(folder: Path, gateways: Collection[str]) -> None:
+    """Removes what is left of processes that are gone, and of gateways by other names than these."""
+    for each in read(folder):
+        if each.gateway not in gateways or not lives(each):
+            (folder / f"{each.gateway}.json").unlink(missing_ok=True)

@@ -1,0 +1,114 @@
+"""GET /metrics of the control API: what the plane knows and gateways do not, as text for Prometheus.
+
+Processes and what they use, how controllers keep up, and how much is kept. Whoever may read a model is told of its
+replicas, and of kinds whoever may read all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from mizzen.protocol.exposition import CONTENT_TYPE, Family, Labels, Sample, render
+from mizzen.reconcile.loop import Backlog
+from mizzen.server import auth, targets
+from mizzen.server.plane import plane_of
+from mizzen.server.query import Query
+from mizzen.server.usage import own, sees
+from mizzen.usage.rates import Process
+from mizzen.usage.sampler import Now
+
+
+async def _nothing() -> Mapping[str, int]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What only the plane's own process can tell."""
+
+    objects: Callable[[], Awaitable[Mapping[str, int]]] = _nothing
+    """How many there are of each kind."""
+    backlogs: Callable[[], Iterable[Backlog]] = tuple
+    store_bytes: Callable[[], int] = int
+
+
+def routes(inside: Inside) -> list[Route]:
+    async def metrics(request: Request) -> Response:
+        auth.require(request, "read", targets.PLANE)
+        Query(request)
+        found = plane_of(request).usage.now()
+        objects = {
+            kind: count
+            for kind, count in (await inside.objects()).items()
+            if auth.may(request, "read", targets.all_of(kind))
+        }
+        families = (
+            *_of_replicas(request, found),
+            *_of_processes(found),
+            *_of_controllers(list(inside.backlogs())),
+            *_of_store(objects, inside.store_bytes()),
+        )
+        return Response(render(families), headers={"content-type": CONTENT_TYPE})
+
+    return [Route("/metrics", metrics, methods=["GET"])]
+
+
+def _of_replicas(request: Request, found: Now) -> Iterator[Family]:
+    rows: list[tuple[Labels, Process | None, int]] = []
+    for process, restarts in sorted(found.restarts.items()):
+        told = found.moment.known.work(process)
+        if told is None or not sees(request, told[0].key):
+            continue
+        (work, index), (namespace, model, version) = told, told[0].key
+        labels = (
+            ("server", f"{namespace}/{work.server}"), ("model", model), ("version", version), ("replica", str(index)),
+        )  # fmt: skip
+        rows.append((labels, found.moment.processes.get(process), restarts))
+    running = [(labels, process) for labels, process, _ in rows if process is not None]
+    name = "mizzen_replica_resident_memory_bytes"
+    memory = [Sample(name, labels, process.resident_bytes) for labels, process in running]
+    yield Family(name, "gauge", "Resident memory of a replica.", memory)
+    name = "mizzen_replica_cpu_seconds_total"
+    cpu = [Sample(name, labels, process.cpu_seconds) for labels, process in running]
+    yield Family(name, "counter", "CPU time of a replica's process.", cpu)
+    name = "mizzen_replica_restarts_total"
+    again = [Sample(name, labels, restarts) for labels, _, restarts in rows]
+    yield Family(name, "counter", "How often a replica was started again.", again)
+
+
+def _of_processes(found: Now) -> Iterator[Family]:
+    rows: list[tuple[Labels, Process]] = [((("process", name),), process) for name, process in own(found)]
+    name = "process_cpu_seconds_total"
+    yield Family(name, "counter", "CPU time of the process.", [Sample(name, at, each.cpu_seconds) for at, each in rows])
+    name = "process_resident_memory_bytes"
+    memory = [Sample(name, labels, each.resident_bytes) for labels, each in rows]
+    yield Family(name, "gauge", "Resident memory of the process.", memory)
+    name = "mizzen_process_restarts_total"
+    again = [Sample(name, labels, each.restarts) for labels, each in rows]
+    yield Family(name, "counter", "How often the process was started again.", again)
+
+
+def _of_controllers(backlogs: list[Backlog]) -> Iterator[Family]:
+    rows: list[tuple[Labels, Backlog]] = [((("kind", each.controller),), each) for each in backlogs]
+    name = "mizzen_reconcile_queue_length"
+    waiting = [Sample(name, labels, each.waiting) for labels, each in rows]
+    yield Family(name, "gauge", "Objects that wait for their controller.", waiting)
+    name = "mizzen_reconcile_failing"
+    failing = [Sample(name, labels, each.failing) for labels, each in rows]
+    yield Family(name, "gauge", "Objects that their controller could not deal with; each is tried again.", failing)
+    name = "mizzen_reconcile_errors_total"
+    errors = [Sample(name, labels, each.errors) for labels, each in rows]
+    yield Family(name, "counter", "Looks at an object that failed.", errors)
+
+
+def _of_store(objects: Mapping[str, int], size: int) -> Iterator[Family]:
+    name = "mizzen_resources"
+    rows = [Sample(name, (("kind", kind),), count) for kind, count in sorted(objects.items())]
+    yield Family(name, "gauge", "Objects of each kind.", rows)
+    name = "mizzen_store_bytes"
+    yield Family(name, "gauge", "Size of the store's files.", [Sample(name, (), size)])

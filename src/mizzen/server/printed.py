@@ -1,0 +1,81 @@
+"""GET …/log: what the processes of a server printed, and how to go on where one broke off.
+
+Who asks for `places` gets a line between the others now and then that says how far they have read: it begins with a
+NUL, which is in no text. What it says, sent as `after`, is where the next answer begins: so whoever follows through a
+restart of the plane gets every line, and none twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Self
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from mizzen.errors import BadRequest, NotFound
+from mizzen.kinds.meta import Resource
+from mizzen.server import addressed
+from mizzen.server.plane import Plane, plane_of
+from mizzen.server.query import Query
+from mizzen.server.streams import closing, until_stopped
+from mizzen.stores.store import Where
+
+MARK = b"\0place "
+_READ = "[0-9]{1,6}=[0-9]{1,18}-[0-9]{1,20}"
+PLACE = re.compile(f"[0-9a-f]{{32}}(:{_READ}(,{_READ}){{0,999}})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far somebody has read: in which Workload's logs, and where in each replica's, as the engine says it."""
+
+    workload: str
+    read: dict[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        if not PLACE.fullmatch(text):
+            raise BadRequest(
+                "after: this is no place in a log", hint="send what a line of the log says with places=true"
+            )
+        workload, _, rest = text.partition(":")
+        pairs = (pair.split("=") for pair in rest.split(",") if pair)
+        return cls(workload, {int(index): where for index, where in pairs})
+
+    def line(self) -> bytes:
+        read = ",".join(f"{index}={where}" for index, where in sorted(self.read.items()))
+        return MARK + f"{self.workload}{':' if read else ''}{read}\n".encode()
+
+
+async def log(request: Request) -> Response:
+    if request.path_params["plural"] != "inferencemodels":
+        raise NotFound(f"{request.path_params['plural']} have no log", hint="inferencemodels have one")
+    resource = await addressed.found(request, "read", subresource="logs")
+    query = Query(request, "tail", "follow", "places", "after")
+    tail, follow = query.number("tail"), query.flag("follow")
+    after = Place.parse(query.text("after")) if query.text("after") else None
+    plane = plane_of(request)
+    told = _chunks(plane, resource, tail=tail, follow=follow, places=query.flag("places"), after=after)
+    return StreamingResponse(until_stopped(told, plane.stopping), media_type="text/plain; charset=utf-8")
+
+
+async def _chunks(
+    plane: Plane, server: Resource, *, tail: int | None, follow: bool, places: bool, after: Place | None
+) -> AsyncGenerator[bytes, None]:
+    """What the server's workloads printed, one after the other; following goes on with the last one."""
+    where = Where(namespace=server.meta.namespace, owner=server.meta.uid)
+    workloads = (await plane.store.list("Workload", where)).items
+    uids = [workload.meta.uid for workload in workloads]
+    if after is not None:
+        # What came after the place is new, whatever was to be left out before it; a workload that is gone is read.
+        workloads, tail = workloads[uids.index(after.workload) if after.workload in uids else 0 :], None
+    for workload in workloads:
+        uid, last = workload.meta.uid, workload is workloads[-1]
+        place = Place(uid, after.read if after is not None and after.workload == uid else {})
+        kept = place.read if places or after is not None else None
+        async with closing(plane.logs(workload, tail=tail, follow=follow and last, places=kept)) as chunks:
+            async for chunk in chunks:
+                yield chunk + place.line() if places else chunk

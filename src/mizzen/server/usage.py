@@ -1,0 +1,154 @@
+"""GET /usage: how what is served is doing, and what it and the plane use. GET /usage/history: how that was for hours.
+
+Whoever may read a model is told of it; whoever has any right here is told of the plane's own processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mizzen.kinds.meta import Ref, format_time
+from mizzen.server import auth, targets
+from mizzen.server.plane import plane_of
+from mizzen.server.query import Query
+from mizzen.usage.known import Key
+from mizzen.usage.rates import Figures
+from mizzen.usage.rings import COARSE_POINTS, COARSE_SECONDS, FINE_POINTS, FINE_SECONDS, Point
+from mizzen.usage.sampler import Now
+
+DEFAULT_MINUTES = FINE_POINTS * FINE_SECONDS // 60
+MOST_MINUTES = COARSE_POINTS * COARSE_SECONDS // 60
+MOST_SERIES = 20
+"""Of one answer: who wants more asks for them by name."""
+
+COLUMNS = (
+    "time", "requestsPerSecond", "errorsPerSecond", "p50", "p95", "p99", "inFlight", "waiting", "callsPerBatch",
+    "replicasReady", "memoryBytes", "cpu",
+)  # fmt: skip
+
+
+def routes() -> list[Route]:
+    return [Route("/usage", now, methods=["GET"]), Route("/usage/history", history, methods=["GET"])]
+
+
+async def now(request: Request) -> Response:
+    auth.require(request, "read", targets.PLANE)
+    query = Query(request, "namespace")
+    namespace = query.namespace(default="")
+    found = plane_of(request).usage.now()
+    return JSONResponse({
+        "time": _time(found.moment.at),
+        "seconds": round(found.grown.seconds, 3),
+        "models": [
+            _model(key, figures, found)
+            for key, figures in found.served.items()
+            if namespace in ("", key[0]) and sees(request, key)
+        ],
+        "processes": _processes(found),
+    })  # fmt: skip
+
+
+async def history(request: Request) -> Response:
+    query = Query(request, "name", "namespace", "minutes")
+    namespace, name = query.namespace(), query.text("name")
+    minutes = query.number("minutes", low=1, high=MOST_MINUTES) or DEFAULT_MINUTES
+    if name:
+        auth.require(request, "read", targets.model(Ref("Model", name, namespace)))
+    else:
+        auth.require_some(request, "read", targets.all_of("Model", namespace))
+    plane = plane_of(request)
+    kept, since = plane.usage.history, plane.now().timestamp() - 60 * minutes
+    fine = minutes <= DEFAULT_MINUTES
+    keys = [key for key in kept.keys(namespace, name) if name or sees(request, key)][:MOST_SERIES]
+    series = [(key, kept.of(key, since, fine=fine)) for key in keys]
+    head = {"seconds": FINE_SECONDS if fine else COARSE_SECONDS, "columns": COLUMNS}
+    # In a thread: it may be some hundred thousand numbers.
+    return await asyncio.to_thread(_written, head, [(key, points) for key, points in series if points])
+
+
+def sees(request: Request, key: Key) -> bool:
+    namespace, model, _ = key
+    return auth.may(request, "read", targets.model(Ref("Model", model, namespace)))
+
+
+def _model(key: Key, figures: Figures, found: Now) -> dict[str, Any]:
+    namespace, name, version = key
+    known = found.moment.known
+    there = known.served.get(key)
+    return {
+        "namespace": namespace,
+        "name": name,
+        "version": version,
+        "servers": list(there.servers) if there is not None else [],
+        "requestsPerSecond": _short(figures.requests),
+        "errorsPerSecond": _short(figures.errors),
+        "codesPerSecond": {str(code): _short(rate) for code, rate in figures.codes.items()},
+        "p50": _short(figures.p50),
+        "p95": _short(figures.p95),
+        "p99": _short(figures.p99),
+        "inFlight": figures.in_flight,
+        "waiting": figures.waiting,
+        "callsPerBatch": _short(figures.batch),
+        "shedPerSecond": _short(figures.shed),
+        "expiredPerSecond": _short(figures.expired),
+        "retriedPerSecond": _short(figures.retried),
+        "replicasReady": figures.ready,
+        "replicasWanted": figures.wanted,
+        "memoryBytes": figures.memory,
+        "cpu": _short(figures.cpu),
+    }
+
+
+def _processes(found: Now) -> list[dict[str, Any]]:
+    """Those that are no replicas."""
+    seconds = found.grown.seconds or math.inf
+    return [
+        {
+            "name": name,
+            "memoryBytes": process.resident_bytes,
+            "cpu": _short(found.grown.cpu.get(name, 0.0) / seconds),
+            "restarts": process.restarts,
+        }
+        for name, process in own(found)
+    ]
+
+
+def own(found: Now) -> Iterable[tuple[str, Any]]:
+    """The plane's own processes: gateways, plane, supervisor."""
+    named = ((name, process) for name, process in found.moment.processes.items() if "." not in name)
+    return sorted(named, key=lambda item: item[0])
+
+
+def _written(head: dict[str, Any], series: list[tuple[Key, list[tuple[float, Point]]]]) -> Response:
+    told = [
+        {"namespace": key[0], "name": key[1], "version": key[2], "points": [_row(at, point) for at, point in points]}
+        for key, points in series
+    ]
+    content = json.dumps({**head, "series": told}, allow_nan=False, separators=(",", ":")).encode()
+    return Response(content, media_type="application/json")
+
+
+def _row(at: float, point: Point) -> list[float | None]:
+    values = (
+        point.requests, point.errors, point.p50, point.p95, point.p99, point.in_flight, point.waiting, point.batch,
+        point.ready, point.memory, point.cpu,
+    )  # fmt: skip
+    return [round(at, 3), *(None if math.isnan(value) else _short(value) for value in values)]
+
+
+def _short(value: float | None) -> float | None:
+    """Six digits: more would say something of single precision, and nothing of what was measured."""
+    return None if value is None else float(f"{value:.6g}")
+
+
+def _time(at: float) -> str:
+    return format_time(datetime.fromtimestamp(at, UTC))

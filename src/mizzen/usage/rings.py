@@ -1,0 +1,150 @@
+"""The short history: of each served version a point every two seconds for ten minutes, and every half minute for hours.
+
+What it takes is bounded: 52 bytes a point, about 53 kB for a version that has been served for hours, and no more than
+`MOST` of them. Who is no longer served is kept as long as there are points of them.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from array import array
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from mizzen.usage.known import Key
+from mizzen.usage.rates import Figures
+
+FINE_SECONDS, FINE_POINTS = 2, 300
+COARSE_SECONDS, COARSE_POINTS = 30, 720
+MOST = 500
+
+
+class Point(NamedTuple):
+    """What is kept of Figures; NaN where there is nothing to tell."""
+
+    requests: float
+    errors: float
+    p50: float
+    p95: float
+    p99: float
+    in_flight: float
+    waiting: float
+    batch: float
+    ready: float
+    memory: float
+    cpu: float
+
+    @classmethod
+    def of(cls, figures: Figures) -> Point:
+        values = map(figures.__getattribute__, cls._fields)
+        return cls._make(math.nan if value is None else value for value in values)
+
+
+_WIDTH = len(Point._fields)
+_GAUGES = ("in_flight", "waiting", "ready", "memory")
+"""Of a longer time their mean is told: what they were at its end may have lasted for no time at all."""
+
+
+class Ring:
+    """The last `capacity` points, in little memory: it grows until it is full, then the oldest give way."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._times = array("d")
+        self._values = array("f")
+        self._next = 0
+        """Where the oldest stands once it is full."""
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def add(self, at: float, point: Point) -> None:
+        values = array("f", point)
+        if len(self._times) < self._capacity:
+            self._times.append(at)
+            self._values.extend(values)
+            return
+        place = self._next
+        self._times[place] = at
+        self._values[place * _WIDTH : (place + 1) * _WIDTH] = values
+        self._next = (place + 1) % self._capacity
+
+    def since(self, at: float) -> Iterator[tuple[float, Point]]:
+        """Oldest first."""
+        count = len(self._times)
+        for step in range(count):
+            place = (self._next + step) % count
+            if self._times[place] >= at:
+                yield self._times[place], Point(*self._values[place * _WIDTH : (place + 1) * _WIDTH])
+
+    def last(self) -> float:
+        """When the newest was; long ago when there is none."""
+        return self._times[self._next - 1] if self._times else -math.inf
+
+    def bytes(self) -> int:
+        return sys.getsizeof(self._times) + sys.getsizeof(self._values)
+
+
+class _Series:
+    __slots__ = ("coarse", "fine")
+
+    def __init__(self) -> None:
+        self.fine = Ring(FINE_POINTS)
+        self.coarse = Ring(COARSE_POINTS)
+
+    def last(self) -> float:
+        return max(self.fine.last(), self.coarse.last())
+
+
+class History:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._series: dict[Key, _Series] = {}
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def add(self, at: float, found: Mapping[Key, Figures]) -> None:
+        """The points of two seconds."""
+        for key, figures in found.items():
+            if (series := self._of(key)) is not None:
+                series.fine.add(at, Point.of(figures))
+
+    def add_coarse(self, at: float, found: Mapping[Key, Figures]) -> None:
+        """Those of half a minute, whose gauges are the means of the fine ones since the last."""
+        for key, figures in found.items():
+            if (series := self._of(key)) is not None:
+                series.coarse.add(at, _meaned(Point.of(figures), series.fine, at - COARSE_SECONDS))
+        kept = at - COARSE_SECONDS * COARSE_POINTS
+        self._series = {key: series for key, series in self._series.items() if series.last() >= kept}
+
+    def of(self, key: Key, since: float, *, fine: bool) -> list[tuple[float, Point]]:
+        series = self._series.get(key)
+        return [] if series is None else list((series.fine if fine else series.coarse).since(since))
+
+    def keys(self, namespace: str, model: str = "") -> list[Key]:
+        """Those of a namespace, or of one model in it; the model whose last point is newest first."""
+        found = [key for key in self._series if key[0] == namespace and model in ("", key[1])]
+        return sorted(found, key=lambda key: (-self._series[key].last(), key))
+
+    def _of(self, key: Key) -> _Series | None:
+        """None when there is no room for one more: those that are served go before those that were."""
+        found = self._series.get(key)
+        if found is None:
+            if len(self._series) >= self._most:
+                newest = max(series.last() for series in self._series.values())
+                oldest = min(self._series, key=lambda key: self._series[key].last())
+                if self._series[oldest].last() >= newest - COARSE_SECONDS:
+                    return None
+                del self._series[oldest]
+            found = self._series[key] = _Series()
+        return found
+
+
+def _meaned(point: Point, fine: Ring, since: float) -> Point:
+    before = [each for _, each in fine.since(since)]
+    if not before:
+        return point
+    means = {name: sum(getattr(each, name) for each in before) / len(before) for name in _GAUGES}
+    return point._replace(**means)

@@ -1,0 +1,108 @@
+"""A process ends when no gateway goes by a Table that names it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mizzen.controllers.departures import PATIENCE, Departures
+from mizzen.graph.plan import Server, Table
+from mizzen.protocol import taken
+from mizzen.protocol.taken import Taken
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.now = 100.0
+        self.folder = folder
+        self.departures = Departures(folder, clock=lambda: self.now)
+
+    def publish(self, serial: int, *addresses: str) -> None:
+        server = Server(id="default/m", model="m", version="1", addresses=addresses)
+        self.departures.published(Table(serial=serial, servers=(server,)))
+
+    def take(self, gateway: str, serial: int, pid: int | None = None) -> None:
+        taken.write(self.folder, Taken(gateway, pid or os.getpid(), serial))
+
+    def over(self, *addresses: str) -> bool:
+        return self.departures.over(addresses)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_only_when_every_living_gateway_has_a_table_without_it(world: World) -> None:
+    world.publish(10, "old")
+    world.take("gateway-0", 10)
+    world.take("gateway-1", 10)
+    assert not world.over("old")
+    world.publish(12, "new")
+    assert not world.over("old")
+    world.take("gateway-0", 12)
+    assert not world.over("old"), "the other one may still send there"
+    world.publish(14, "new", "newer")
+    world.take("gateway-1", 14)
+    assert world.over("old"), "a later Table is as good"
+    assert not world.over("new")
+    assert not world.over("old", "new"), "one of them is named"
+
+
+def test_a_dead_gateway_is_not_waited_for(world: World) -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    world.publish(10, "old")
+    world.take("gateway-0", 10, pid=child.pid)
+    world.publish(12, "new")
+    assert world.over("old")
+
+
+def test_one_that_is_stuck_is_waited_for_a_while(world: World) -> None:
+    world.take("gateway-0", 10)
+    world.publish(10, "old")
+    world.publish(12, "new")
+    world.now += PATIENCE / 2
+    world.publish(13, "new", "newer")
+    assert not world.over("old")
+    world.now += PATIENCE / 2
+    assert world.over("old")
+    world.publish(14, "new")
+    assert world.over("old"), "long gone"
+    assert not world.over("newer"), "each has its own time"
+
+
+def test_before_a_table_is_published_nobody_can_have_left(world: World) -> None:
+    assert not world.over("old")
+
+
+def test_what_left_before_the_plane_was_started_again(world: World) -> None:
+    world.take("gateway-0", 10)
+    world.publish(11, "new")
+    assert not world.over("old"), "the gateway has not looked since"
+    world.take("gateway-0", 11)
+    assert world.over("old")
+
+
+def test_one_that_comes_back_has_to_leave_again(world: World) -> None:
+    world.publish(10, "a")
+    world.publish(11, "b")
+    world.take("gateway-0", 11)
+    assert world.over("a")
+    world.publish(12, "a")
+    assert not world.over("a")
+    world.publish(13, "b")
+    assert not world.over("a")
+    world.take("gateway-0", 13)
+    assert world.over("a")
+
+
+def test_nothing_is_kept_of_what_left_long_ago(world: World) -> None:
+    for serial in range(100):
+        world.publish(serial, f"address-{serial}")
+        world.now += PATIENCE
+    assert len(world.departures._left) <= 2

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from typing import Any
+
+from mizzen.graph.plan import Plan, Route, Table
+from mizzen.kinds.meta import Meta, OwnerReference, Resource
+from mizzen.usage.known import Kept, Served, known
+
+
+def server(name: str = "iris-1", target: str = "1", **status: Any) -> Resource:
+    return Resource(
+        "InferenceModel", Meta(name, uid=f"uid-{name}"), {"modelName": "iris", "targetVersion": target}, status
+    )
+
+
+def workload(name: str, *states: str, of: str = "iris-1", replicas: int = 1) -> Resource:
+    meta = Meta(name, uid=f"uid-{name}", owners=(OwnerReference("InferenceModel", of, f"uid-{of}"),))
+    return Resource("Workload", meta, {"replicas": replicas}, {"replicas": [{"state": state} for state in states]})
+
+
+def test_a_server_that_has_no_processes_yet_is_wanted() -> None:
+    assert known(None, [server()], []).served == {("default", "iris", "1"): Served(("iris-1",), wanted=1, ready=0)}
+
+
+def test_two_versions_of_a_switch_are_told_apart() -> None:
+    switching = server(target="2", targetVersion="2", servingVersion="1", servingWorkload="iris-1.1-0a1b2c3d")
+    found = known(
+        None, [switching],
+        [workload("iris-1.1-0a1b2c3d", "ready", "ready", replicas=2), workload("iris-1.2", "starting", replicas=2)],
+    )  # fmt: skip
+    assert found.served == {
+        ("default", "iris", "1"): Served(("iris-1",), wanted=2, ready=2),
+        ("default", "iris", "2"): Served(("iris-1",), wanted=2, ready=0),
+    }
+    assert found.works["uid-iris-1.2"].key == ("default", "iris", "2")
+
+
+def test_several_servers_of_a_version_are_added() -> None:
+    found = known(
+        None, [server(), server("other")], [workload("iris-1.1", "ready"), workload("other.1", "failed", of="other")]
+    )
+    assert found.served == {("default", "iris", "1"): Served(("iris-1", "other"), wanted=2, ready=1)}
+
+
+def test_processes_and_names_are_found() -> None:
+    table = Table(routes=(Route(namespace="default", name="flower", version="1", model="iris", plan=Plan(servers=())),))
+    found = known(table, [server()], [workload("iris-1.1", "ready")])
+    told = found.work("uid-iris-1.1.0")
+    assert told is not None
+    assert (told[0].server, told[1]) == ("iris-1", 0)
+    assert found.work("plane") is found.work("uid-x.0") is None
+    assert {found.model("default", name) for name in ("iris", "iris-1", "flower")} == {"iris"}
+    assert found.model("default", "rose") == "rose"
+
+
+def test_it_is_made_anew_when_something_changed() -> None:
+    told: list[Any] = ["1", None, [server()], []]
+    kept = Kept(lambda: (told[0], told[1], told[2], told[3]))
+    first = kept()
+    assert kept() is first
+    told[:3] = ["2", None, []]
+    assert kept().served == {}

@@ -1,0 +1,142 @@
+"""The sampler over real files and real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from mizzen.protocol.counts import encode
+from mizzen.supervisor import procfs
+from mizzen.usage.known import Known, Served, Work
+from mizzen.usage.processes import SUPERVISOR, Processes
+from mizzen.usage.rates import Process
+from mizzen.usage.rings import COARSE_SECONDS, FINE_SECONDS
+from mizzen.usage.sampler import Sampler, Unseen
+from tests.support.planes import wait_until
+from tests.support.supervised import supervised
+from tests.unit.usage.counted import counts, requests, served
+
+KEY = ("default", "iris", "1")
+KNOWN = Known({KEY: Served(("iris-1",), 1, 1)}, {"u": Work(KEY, "iris-1")}, {("default", "iris-1"): "iris"})
+
+
+class Scene:
+    """A folder with counts, processes as they are said to be, and a clock that is put forward by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.time = 1000.0
+        self.processes = {f"gateway-{n}": Process(10 + n, "s", 0.0, 1) for n in (0, 1)}
+        self.sampler = Sampler(folder, self, lambda: KNOWN, clock=lambda: self.time)
+
+    def seen(self) -> dict[str, Process]:
+        return self.processes
+
+    def restarts(self) -> dict[str, int]:
+        return {}
+
+    def counted(self, asked: int, gateway: int = 0, pid: int = 0) -> None:
+        told = counts(
+            requests({200: asked}), served(asked, asked), gateway=f"gateway-{gateway}", pid=pid or 10 + gateway,
+            at=self.time,
+        )  # fmt: skip
+        (self.folder / f"gateway-{gateway}.json").write_bytes(encode(told))
+
+    def step(self, asked: int | None = None) -> None:
+        self.time += FINE_SECONDS
+        if asked is not None:
+            self.counted(asked)
+        self.sampler.sample()
+
+
+def test_now_speaks_of_the_last_ten_seconds(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.step(0)
+    assert scene.sampler.now().served[KEY].requests == 0.0
+    for asked in (*range(1000, 10_000, 1000), 9020, 9040, 9060, 9080, 9100):
+        scene.step(asked)
+    now = scene.sampler.now()
+    assert now.grown.seconds == pytest.approx(10.0)
+    assert now.served[KEY].requests == pytest.approx(10.0)
+
+
+def test_gateways_that_do_not_live_are_not_counted(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.counted(100, gateway=1, pid=999)  # of its predecessor
+    scene.counted(100, gateway=7)
+    scene.step(10)
+    assert list(scene.sampler.now().moment.gateways) == ["gateway-0"]
+    (tmp_path / "gateway-0.json").write_bytes(b"{half")
+    assert scene.sampler.now().moment.gateways == {}
+
+
+def test_points_are_kept_of_two_seconds_and_of_half_a_minute(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    for number in range(2 * COARSE_SECONDS // FINE_SECONDS + 1):
+        scene.step(20 * number)
+    fine = scene.sampler.history.of(KEY, 0.0, fine=True)
+    coarse = scene.sampler.history.of(KEY, 0.0, fine=False)
+    assert (len(fine), len(coarse)) == (2 * COARSE_SECONDS // FINE_SECONDS, 2)
+    assert {round(point.requests, 3) for _, point in (*fine, *coarse)} == {10.0}
+
+
+def test_a_clock_that_is_put_back_makes_no_rates(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.step(0)
+    scene.step(100)
+    scene.time = 500.0
+    scene.step(200)
+    assert scene.sampler.now().served[KEY].requests == 0.0
+    scene.step(220)
+    assert scene.sampler.now().served[KEY].requests == pytest.approx(10.0)
+
+
+def test_where_nobody_looks_nothing_is_told() -> None:
+    assert Unseen().now().served == {}
+
+
+def test_processes_are_those_of_the_supervisor_from_one_to_the_next(tmp_path: Path) -> None:
+    async def look() -> None:
+        processes = Processes(running.home)
+        following = asyncio.create_task(processes.run())
+        try:
+            await until(lambda: processes.seen().keys() == {"one", SUPERVISOR})
+            one = processes.seen()["one"]
+            assert one.pid == running.running("one").pid
+            assert one.resident_bytes > 1_000_000
+            os.kill(one.pid, 9)
+            await until(lambda: processes.restarts().get("one") == 1 and processes.seen()["one"].pid != one.pid)
+        finally:
+            following.cancel()
+            await asyncio.wait({following})
+
+    async def until(holds: object) -> None:
+        assert callable(holds)
+        end = time.monotonic() + 30
+        while True:
+            try:
+                if holds():
+                    return
+            except KeyError:
+                pass
+            assert time.monotonic() < end
+            await asyncio.sleep(0.05)
+
+    with supervised(tmp_path / "data") as running:
+        running.start(running.spec("one"))
+        running.running("one")
+        asyncio.run(look())
+
+
+def test_what_a_process_uses_is_of_that_process() -> None:
+    used = procfs.used(os.getpid())
+    assert used is not None
+    start, spent, held = used
+    assert start == procfs.start_of(os.getpid())
+    assert held > 1_000_000
+    wait_until(lambda: (procfs.used(os.getpid()) or ("", 0.0, 0))[1] > spent, "its CPU time is counted")
+    assert procfs.used(2**22 + 1) is None
