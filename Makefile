@@ -29,7 +29,7 @@ PORTS := --port $(PORT) --inference-port $(shell expr $(PORT) + 1) --tls-port $(
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-faults test-conformance check gen clients lock bench bench-core bench-scale bench-peers bench-footprint clean moved
+.PHONY: help setup run test test-properties test-faults test-conformance check gen clients lock bench bench-core bench-scale bench-peers bench-footprint clean moved
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,10 +50,13 @@ run: setup ## Start a plane with a demo model, in the foreground (PORT=0 picks f
 test: setup ## Run all tests but the long tiers (ARGS="-k name" is handed to pytest; JOBS=n runs n at once)
 	@$(PY) -m pytest tests --ignore=tests/faults --ignore=tests/conformance -n $(JOBS) --dist worksteal $(ARGS)
 
+test-properties: setup ## Run the tests of properties with all their examples (`make test` tries a fifth of them)
+	@TEST_EXAMPLES=full $(PY) -m pytest tests --ignore=tests/faults --ignore=tests/conformance -m hypothesis -n $(JOBS) --dist worksteal $(ARGS)
+
 test-faults: setup ## Run the tests that kill processes under load
 	@$(PY) -m pytest tests/faults $(ARGS)
 
-test-conformance: setup ## Run the tests with unmodified clients of others, such as kubectl, each in .venvs/<name>
+test-conformance: setup ## Run the README, and unmodified clients of others, such as kubectl, each in .venvs/<name>
 	@PYTHON="$(PYTHON)" tools/clients.sh
 	@$(PY) -m pytest tests/conformance -n $(JOBS) --dist loadfile $(ARGS)
 

@@ -22,6 +22,7 @@ from mizzen.kinds.text import selectors
 from mizzen.kinds.text.selectors import Selector
 from mizzen.stores.store import Event, Where
 from tests.contract.stores import INSPECTIONS, OPENERS, Home, Inspection, Opener, every_store, take, watching
+from tests.support.examples import examples
 
 KEPT = 6
 
@@ -333,6 +334,7 @@ class Machine(RuleBasedStateMachine):
                 self.runner.run(act())
 
 
+@pytest.mark.hypothesis  # so that `make test-properties` finds it
 @every_store
 def test_a_store_agrees_with_the_reference(opener: Opener) -> None:
     [name] = [name for name, one in OPENERS.items() if one is opener]
@@ -340,6 +342,6 @@ def test_a_store_agrees_with_the_reference(opener: Opener) -> None:
     run_state_machine_as_test(
         type("StoreMachine", (Machine,), members),
         settings=settings(
-            max_examples=30, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples(30), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

@@ -1,125 +1,77 @@
-"""README and pages tell the truth: their commands are run in order, in a folder like a fresh checkout, on a new plane.
-
-A block under `<!-- tested -->` is run, `sh` by bash and `python` by the environment's interpreter; it must succeed. The
-lines of a block under `<!-- output -->` must appear in what the run before it printed, in that order. The default ports
-in commands are replaced by those the plane was given.
-"""
+"""The commands of README and pages are such that the command line takes them; `tests/conformance` runs them."""
 
 from __future__ import annotations
 
-import json
-import os
+import ast
 import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support import planes
+from mizzen.cli.app import command
+from tests.support.pages import ROOT, WALKS, Step, steps, walk
 
-ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^<!-- (?P<mark>tested|output) -->\n```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?://|#)(?P<target>[^)#]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    language: str
-    code: str
-    output: tuple[str, ...]
-    line: int
-
-
-def steps(text: str) -> list[Step]:
-    found: list[Step] = []
-    for block in BLOCK.finditer(text):
-        if block["mark"] == "tested":
-            found.append(Step(block["language"], block["text"], (), text.count("\n", 0, block.start()) + 1))
-        else:
-            last = found.pop()
-            found.append(Step(last.language, last.code, tuple(block["text"].splitlines()), last.line))
+def commands(code: str) -> list[list[str]]:
+    """The words of every `./mizzen` in shell code."""
+    found = []
+    for match in re.finditer(r"\./mizzen (.*)", code):
+        lexer = shlex.shlex(match[1], posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in lexer:
+            if set(word) <= set("();<>|&"):
+                break
+            words.append(word)
+        found.append(words)
     return found
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Iterator[Path]:
-    """A folder where the README's relative paths work, without writing to the real checkout."""
-    folder = tmp_path / "checkout"
-    folder.mkdir()
-    for name in ("mizzen", "examples"):
-        (folder / name).symlink_to(ROOT / name)
-    (folder / ".venv").symlink_to(Path(sys.prefix))
-    data_dir = folder / ".mizzen"
-    try:
-        yield folder
-    except BaseException:
-        for log in sorted((data_dir / "logs").glob("*.log")):
-            sys.stderr.write(f"---- {log.name}\n{log.read_text(errors='replace')[-3000:]}\n")
-        raise
-    finally:
-        if planes.members(data_dir):
-            planes.run_cli(data_dir, "down", check=False)
-        planes.end_all(data_dir)
+def taken(words: list[str]) -> str:
+    """The name of the command that takes these words. Raises what is told to who types them when there is none."""
+    name, rest, context = "mizzen", words, None
+    found: Any = command()
+    while True:
+        context = found.make_context(name, list(rest), parent=context)
+        if not hasattr(found, "resolve_command"):
+            return str(context.command_path)
+        name, found, rest = found.resolve_command(context, rest)
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.skipif(not (ROOT / ".venv/bin/mizzen").exists(), reason="./mizzen needs the .venv of `make setup`")
-@pytest.mark.skipif(shutil.which("curl") is None, reason="the README uses curl")
-@pytest.mark.parametrize(("page", "least"), [("README.md", 8), ("docs/serving-models.md", 8)])
-def test_what_a_page_says_is_so(checkout: Path, page: str, least: int) -> None:
-    walk = steps((ROOT / page).read_text())
-    assert len(walk) >= least
-    ports: dict[str, str] = {}
-    for step in walk:
-        printed = run(checkout, page, step, ports)
-        at = 0
-        for line in step.output:
-            at = printed.find(line, at)
-            assert at >= 0, f"{page}:{step.line}: no '{line}' in what was printed:\n{printed}"
-            at += len(line)
-        if not ports:
-            ports = real_ports(checkout)
-    assert planes.members(checkout / ".mizzen") == [], "`mizzen down` left processes behind"
+@pytest.mark.parametrize(("page", "least"), WALKS)
+def test_every_command_of_a_page_is_one_that_is_taken(page: str, least: int) -> None:
+    there = walk(page)
+    assert len(there) >= least
+    for step in there:
+        if step.language == "python":
+            ast.parse(step.code)
+            continue
+        assert step.language == "sh"
+        for words in commands(step.code):
+            try:
+                taken(words)
+            except Exception as error:
+                raise AssertionError(f"{page}:{step.line}: mizzen {shlex.join(words)}: {error}") from error
+        for file in re.findall(r"\bexamples/[\w/.-]+", step.code):
+            assert (ROOT / file).exists(), f"{page}:{step.line}: {file}"
 
 
-def run(checkout: Path, page: str, step: Step, ports: dict[str, str]) -> str:
-    code = step.code
-    for default, real in ports.items():
-        code = code.replace(f"localhost:{default}", f"localhost:{real}")
-    command = {"sh": ["bash", "-euo", "pipefail", "-c", code], "python": [".venv/bin/python", "-c", code]}[
-        step.language
-    ]
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("MIZZEN_")}
-    done = subprocess.run(
-        command,
-        cwd=checkout,
-        # MIZZEN_DATA_DIR is what the default gives here; named, so that every process can be found and ended.
-        env=environ
-        | {
-            "MIZZEN_PORT": "0",
-            "MIZZEN_INFERENCE_PORT": "0",
-            "MIZZEN_TLS_PORT": "0",
-            "MIZZEN_DATA_DIR": str(checkout / ".mizzen"),
-            "COLUMNS": "200",
-        },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
-    assert done.returncode == 0, f"{page}:{step.line} exited {done.returncode}\n{code}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+@pytest.mark.parametrize(
+    "line", ["./mizzen deploi x", "./mizzen get models --outputt json", "./mizzen version ad iris"]
+)
+def test_commands_that_are_not_there_are_noticed(line: str) -> None:
+    [words] = commands(line)
+    with pytest.raises(Exception, match="No such"):
+        taken(words)
 
 
-def real_ports(checkout: Path) -> dict[str, str]:
-    status = json.loads(planes.run_cli(checkout / ".mizzen", "status", "-o", "json").stdout)
-    urls = {"8470": status["control_url"], "8471": status["inference_url"], "8473": status["tls_url"]}
-    return {default: url.rstrip("/").rpartition(":")[2] for default, url in urls.items()}
+def test_commands_are_found_in_shell_code() -> None:
+    code = "A=b ./mizzen get x -o yaml | awk '{ print $2 }'\nkill $(./mizzen status)\n./mizzen set 'a b' # or not\n"
+    assert commands(code) == [["get", "x", "-o", "yaml"], ["status"], ["set", "a b"]]
 
 
 def test_blocks_are_found_with_their_output() -> None:

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import planes
+from tests.support.examples import examples
 
 MODEL = '''
 """Answers each row doubled, so that every answer names its question; refuses any batch that holds a 666."""
@@ -79,7 +80,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         plane.cli("deploy", "doubler:predict", "--name", "doubler", cwd=folder)
         headers = {"authorization": f"Bearer {plane.token()}"}
         made = httpx2.post(
-            f"{plane.control_url}/model/doubler/serve/1", json={"batching": {"batchSize": 16}}, headers=headers
+            f"{plane.control_url}/model/doubler/serve/1",
+            json={"batching": {"batchSize": 16}},
+            headers=headers,
+            verify=False,
         )
         assert made.status_code == 201, made.text
         server = made.json()["id"]
@@ -106,7 +110,7 @@ def shared_batches(url: str) -> bool:
     return counts["mizzen_batch_size_sum"] > 3 * counts["mizzen_batch_size_count"] > 0
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(asks)
 def test_each_caller_gets_its_own_rows(url: str, batch: list[Ask]) -> None:
     answers = asyncio.run(ask_all(url, batch))

@@ -25,6 +25,7 @@ def test_model_file_and_python_function(plane: planes.TestPlane, tmp_path: Path)
     reply = httpx2.post(
         f"{plane.inference_url}/v2/models/double/infer",
         json={"inputs": [{"name": "x", "datatype": "INT64", "shape": [3], "data": [1, 2, 3]}], "id": "mine"},
+        verify=False,
     )
     assert reply.status_code == 200
     assert reply.json()["outputs"][0]["data"] == [2, 4, 6]
@@ -90,7 +91,7 @@ def test_broken_model_is_explained_and_leaves_nothing_half_done(
     (servable,) = [one for one in version["status"]["conditions"] if one["type"] == "Servable"]
     assert servable["status"] == "False"
     assert says in servable["message"]
-    assert httpx2.get(f"{plane.inference_url}/v2/models/{name}/ready").status_code in (404, 503)
+    assert httpx2.get(f"{plane.inference_url}/v2/models/{name}/ready", verify=False).status_code in (404, 503)
 
 
 def test_nothing_of_a_healthy_plane_is_refused(plane: planes.TestPlane, tmp_path: Path) -> None:
@@ -127,13 +128,13 @@ def test_undeploy_ends_the_process_and_the_name(plane: planes.TestPlane, tmp_pat
     assert len(set(plane.pids("runtime")) - before) == 1
     plane.cli("undeploy", "brief")
     planes.wait_until(lambda: set(plane.pids("runtime")) <= before, "the runtime has ended")
-    reply = httpx2.get(f"{plane.inference_url}/v2/models/brief/ready")
+    reply = httpx2.get(f"{plane.inference_url}/v2/models/brief/ready", verify=False)
     assert reply.status_code in (404, 503)
 
 
 def _history(plane: planes.TestPlane, model: str) -> list[dict[str, str]]:
     headers = {"authorization": f"Bearer {plane.token()}"}
-    items: list[dict[str, str]] = httpx2.get(f"{plane.control_url}/model/{model}/history", headers=headers).json()[
-        "items"
-    ]
+    items: list[dict[str, str]] = httpx2.get(
+        f"{plane.control_url}/model/{model}/history", headers=headers, verify=False
+    ).json()["items"]
     return items

@@ -22,7 +22,9 @@ def test_events_tell_the_story_of_deploys(plane: planes.TestPlane, tmp_path: Pat
     plane.cli("deploy", "answer:two", "--name", "answer", "--no-promote", cwd=tmp_path)
     plane.cli("deploy", "broken:predict", "--name", "broken", cwd=tmp_path, check=False)
     server = f"{plane.control_url}/apis/mizzen.dev/v1alpha1/namespaces/default/inferencemodels/answer-1"
-    with httpx2.Client(headers={"authorization": f"Bearer {plane.token()}"}, timeout=60, trust_env=False) as client:
+    with httpx2.Client(
+        headers={"authorization": f"Bearer {plane.token()}"}, timeout=60, trust_env=False, verify=False
+    ) as client:
         switch = {"spec": {"targetVersion": "2"}}
         answer = client.patch(server, json=switch, headers={"content-type": "application/merge-patch+json"})
         assert answer.status_code == 200, answer.text
@@ -52,7 +54,7 @@ def test_events_tell_the_story_of_deploys(plane: planes.TestPlane, tmp_path: Pat
 def events(plane: planes.TestPlane, name: str) -> list[dict[str, Any]]:
     """As a stranger asks."""
     query = {"fieldSelector": f"involvedObject.name={name}"}
-    answer = httpx2.get(f"{plane.control_url}/api/v1/namespaces/default/events", params=query, timeout=60)
+    answer = httpx2.get(f"{plane.control_url}/api/v1/namespaces/default/events", params=query, timeout=60, verify=False)
     assert answer.status_code == 200, answer.text
     found: list[dict[str, Any]] = answer.json()["items"]
     return found

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import malformed, planes
+from tests.support.examples import examples
 from tests.support.malformed import V1, V2, Sent
 from tests.unit.gateway.harness import Client, Response
 
@@ -42,7 +43,9 @@ class Strict:
 MIB = 1 << 20
 BODY = 4 * MIB
 EXAMPLES = settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(400),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 
@@ -81,7 +84,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with planes.running_plane(folder / "data") as plane:
         plane.cli("deploy", "strict:Strict", "--name", "strict", cwd=folder)
         ready = f"{plane.inference_url}/v2/models/strict/ready"
-        planes.wait_until(lambda: httpx2.get(ready).status_code == 200, "the model is ready")
+        planes.wait_until(lambda: httpx2.get(ready, verify=False).status_code == 200, "the model is ready")
         yield Served(plane, calls)
 
 
@@ -120,7 +123,7 @@ def test_no_call_for_what_is_wrong(served: Served, sent: Sent, query: str) -> No
         goes_on(served, client, answer)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(malformed.wrong, min_size=1, max_size=6))
 def test_neighbours_on_the_line_have_their_rows(served: Served, wrong: list[Sent]) -> None:
     """Pipelined: each wrong one stands between right ones, which may share its batch."""
@@ -203,7 +206,7 @@ def test_other_methods(served: Served, method: str, path: str) -> None:
         goes_on(served, client, answer)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from([V2, V1, V2 + "?a"]), st.floats(0, 1), st.booleans())
 def test_who_leaves_in_the_middle_of_a_request(served: Served, path: str, share: float, reset: bool) -> None:
     calls = served.calls
@@ -242,7 +245,7 @@ def test_memory_is_bounded(served: Served) -> None:
     processes = [psutil.Process(pid) for key in ("gateway-0", "runtime") for pid in served.plane.pids(key)]
 
     def flood() -> None:
-        with httpx2.Client(base_url=served.plane.inference_url, timeout=60) as client:
+        with httpx2.Client(base_url=served.plane.inference_url, timeout=60, verify=False) as client:
             for path, body, headers in huge:
                 answer = client.post(path, content=body, headers=headers)
                 assert answer.status_code == 400, (body[:60], answer.text[:200])

@@ -102,7 +102,7 @@ def plane(tmp_path: Path) -> Iterator[planes.TestPlane]:
         running.cli("undeploy", "doubler")
         spec = {"replicas": 2, "timeoutMs": 30_000, "batching": {"batchSize": "auto", "timeoutSeconds": 0.002}}
         headers = {"authorization": f"Bearer {running.token()}"}
-        made = httpx2.post(f"{running.control_url}/model/doubler/serve/1", json=spec, headers=headers)
+        made = httpx2.post(f"{running.control_url}/model/doubler/serve/1", json=spec, headers=headers, verify=False)
         assert made.status_code == 201, made.text
         yield running
 
@@ -176,5 +176,5 @@ async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], byt
 def both(plane: planes.TestPlane) -> bool:
     headers = {"authorization": f"Bearer {plane.token()}"}
     at = f"/apis/mizzen.dev/v1alpha1/namespaces/default/inferencemodels/{SERVER}"
-    status = httpx2.get(plane.control_url + at, headers=headers).json().get("status", {})
+    status = httpx2.get(plane.control_url + at, headers=headers, verify=False).json().get("status", {})
     return bool(status.get("readyReplicas") == 2) and len(plane.pids("runtime")) == 2

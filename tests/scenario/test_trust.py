@@ -28,7 +28,7 @@ def test_code_runs_once_an_admin_vouches_for_it(plane: planes.TestPlane, tmp_pat
     assert "not marked as trusted" in told.stderr
     assert "mizzen version trust answer 1" in told.stderr
 
-    with httpx2.Client(base_url=plane.control_url, headers={"authorization": f"Bearer {ann}"}) as client:
+    with httpx2.Client(base_url=plane.control_url, headers={"authorization": f"Bearer {ann}"}, verify=False) as client:
 
         def ready() -> dict[str, Any]:
             conditions = client.get(f"{HERE}/inferencemodels/answer-1").json()["status"].get("conditions", [])
@@ -50,7 +50,7 @@ def test_what_has_no_files_runs_nothing(plane: planes.TestPlane) -> None:
     spec = {"modelName": "mine", "version": "x", "framework": "python", "entrypoint": "subprocess:check_output"}
     manifest = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "ModelVersion", "metadata": {"name": "mine.x"}}
     with httpx2.Client(
-        base_url=plane.control_url, headers={"authorization": f"Bearer {plane.token()}"}, timeout=60
+        base_url=plane.control_url, headers={"authorization": f"Bearer {plane.token()}"}, timeout=60, verify=False
     ) as client:
         code = {"digest": "sha256:" + "0" * 64}
         refused = client.post(f"{HERE}/modelversions", json={**manifest, "spec": {**spec, "code": code}})

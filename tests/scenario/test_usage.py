@@ -41,7 +41,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestPlane]:
 
 
 def usage(plane: TestPlane) -> dict[str, Any]:
-    told: dict[str, Any] = httpx2.get(f"{plane.control_url}/usage", trust_env=False).json()
+    told: dict[str, Any] = httpx2.get(f"{plane.control_url}/usage", trust_env=False, verify=False).json()
     return told
 
 
@@ -72,21 +72,21 @@ def test_the_load_of_both_gateways_is_told_and_survives_their_ends(plane: TestPl
         wait_until(lambda: 0.8 * RATE < weigher(plane)["requestsPerSecond"] < 1.2 * RATE, "it counts on")
     wait_until(lambda: weigher(plane)["requestsPerSecond"] == 0, "the load has ended")
     assert load.report.wrong == []
-    history = httpx2.get(f"{plane.control_url}/usage/history?name=weigher", trust_env=False).json()
+    history = httpx2.get(f"{plane.control_url}/usage/history?name=weigher", trust_env=False, verify=False).json()
     rates = [point[1] for series in history["series"] for point in series["points"]]
     assert min(rates) == 0
     assert 0.5 * RATE < max(rates) < 2 * RATE
 
 
 def test_a_scrape_of_both_ports_is_one_of_the_whole_plane(plane: TestPlane) -> None:
-    control = httpx2.get(f"{plane.control_url}/metrics", trust_env=False).text
+    control = httpx2.get(f"{plane.control_url}/metrics", trust_env=False, verify=False).text
     assert 'mizzen_replica_resident_memory_bytes{server="default/weigher-1",model="weigher"' in control
     assert 'process_cpu_seconds_total{process="gateway-1"}' in control
     assert 'mizzen_resources{kind="InferenceModel"}' in control
     wait_until(
         lambda: all(
             f'process_start_time_seconds{{gateway="gateway-{number}"}}'
-            in httpx2.get(f"{plane.inference_url}/metrics", trust_env=False).text
+            in httpx2.get(f"{plane.inference_url}/metrics", trust_env=False, verify=False).text
             for number in (0, 1)
         ),
         "each gateway tells of both",
@@ -138,6 +138,6 @@ def _restarts(plane: TestPlane, name: str) -> int:
 
 def _answers(plane: TestPlane) -> bool:
     try:
-        return bool(httpx2.get(f"{plane.control_url}/readyz", trust_env=False, timeout=2).is_success)
+        return bool(httpx2.get(f"{plane.control_url}/readyz", trust_env=False, timeout=2, verify=False).is_success)
     except httpx2.HTTPError:
         return False

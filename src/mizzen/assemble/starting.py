@@ -11,7 +11,7 @@ from mizzen.sdk import locate
 from mizzen.settings import Settings
 from mizzen.supervisor import launch
 from mizzen.supervisor.home import Home
-from mizzen.supervisor.protocol import Boot, Listener, ProcessSpec
+from mizzen.supervisor.protocol import KEPT_MEMORY, Boot, Listener, ProcessSpec
 
 RANK_GATEWAY, RANK_PLANE = 0, 1
 """Order of stopping: first nobody comes in any more, then nobody decides; runtimes follow with rank 2."""
@@ -70,7 +70,7 @@ def boot(settings: Settings, home: Home) -> Boot:
         return ProcessSpec(
             key=key,
             argv=(sys.executable, "-P", "-m", "mizzen.assemble", role),
-            env={"MIZZEN_SETTINGS": settings.to_json()},
+            env={"MIZZEN_SETTINGS": settings.to_json(), **(KEPT_MEMORY if role == "gateway" else {})},
             cwd=str(settings.root),
             log=str(home.logs / f"{key}.log"),
             grace=settings.stop_timeout,

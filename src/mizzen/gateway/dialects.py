@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mizzen.gateway.marks import Trace
-from mizzen.protocol import binary, frames, v2
+from mizzen.protocol import binary, cutting, frames, v2
 
 if TYPE_CHECKING:
     from mizzen.gateway.infer import Inference, Service
@@ -67,7 +67,10 @@ class _V2:
     def read(self, call: Inference, service: Service, body: bytes, options: Options) -> None:
         request: v2.InferRequest | binary.BinaryRequest
         entries: list[v2.Entry]
-        if options.header_length is None:
+        cut = cutting.decode(body) if options.header_length is None and len(body) > cutting.LARGE else None
+        if cut is not None:
+            request, entries = cut
+        elif options.header_length is None:
             request = v2.decode(body)
             entries = [
                 (each.name, each.datatype, each.shape, frames.JSON, memoryview(each.data)) for each in request.inputs

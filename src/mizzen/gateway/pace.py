@@ -43,10 +43,13 @@ class Pace:
 def next_room(room: int, most: int, items: int, seconds: float, budget: float) -> int:
     """How many calls the next batch may have, after one of `items` that took the model `seconds`.
 
-    One more while a full batch stays within the budget, a tenth less when it does not (AIMD). What the model takes is
-    told by the runtime: the way there and back, and the queue, would count a busy machine as a slow model, and smaller
-    batches make a long queue longer.
+    After a full batch twice as many, where that stays within the budget even if each call costs the same, else one
+    more; a tenth less when it was over the budget (AIMD, with a quick start). What the model takes is told by the
+    runtime: the way there and back, and the queue, would count a busy machine as a slow model, and smaller batches make
+    a long queue longer.
     """
     if seconds > budget:
         return max(1, room * 9 // 10) if items > room // 2 else room
-    return min(room + 1, most) if items >= room else room
+    if items < room:
+        return room
+    return min(most, 2 * room if 2 * seconds <= budget else room + 1)

@@ -18,11 +18,11 @@ from typing import Any, Literal, cast
 import msgspec
 
 from mizzen.gateway.calls import Call
-from mizzen.gateway.pieces import infer_frame
 from mizzen.gateway.queues import Queue
 from mizzen.gateway.signature import decode_hello
 from mizzen.gateway.turns import LARGE_BYTES
 from mizzen.protocol import frames
+from mizzen.protocol.pieces import infer_frame
 
 FIRST_RETRY, LAST_RETRY = 0.02, 0.5
 _SCHEME = "unix:"

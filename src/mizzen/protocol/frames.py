@@ -45,6 +45,8 @@ from typing import NamedTuple
 VERSION = 2
 HEADER = struct.Struct("<IBBHI")
 MAX_FRAME = 256 << 20
+LARGE = 64 << 10
+"""Frames of more bytes are worth a buffer of their own."""
 
 HELLO, INFER, REPLY, DRAIN, RELOAD = 1, 2, 3, 4, 5
 LAST = 1
@@ -70,14 +72,42 @@ def encode(type_: int, id_: int, body: bytes = b"", flags: int = LAST) -> bytes:
 
 
 class Reader:
-    """Cuts a stream of bytes into frames. Bodies are views of the bytes fed."""
+    """Cuts a stream of bytes into frames. Bodies are views of the bytes fed, or of a buffer of their own.
 
-    __slots__ = ("_have", "_need", "_parts")
+    A frame that is large and has only begun is read straight into its buffer, where `room` tells of one: else its bytes
+    would be gathered and copied once more.
+    """
+
+    __slots__ = ("_have", "_large", "_need", "_parts")
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._have = 0
         self._need = HEADER.size
+        self._large: bytearray | None = None
+        """The whole of a frame that has begun, as far as it has come."""
+
+    def room(self) -> memoryview | None:
+        """Where the rest of a large frame is read into; `filled` is told how much came. None: `feed` what comes."""
+        if self._large is None:
+            if self._need < LARGE or not self._parts:
+                return None
+            self._large = bytearray(self._need)
+            self._large[: self._have] = b"".join(self._parts)
+            self._parts = []
+        return memoryview(self._large)[self._have :]
+
+    def filled(self, size: int) -> list[Frame]:
+        """The frame, when that was the rest of it."""
+        self._have += size
+        if self._large is None or self._have < self._need:
+            return []
+        view = memoryview(self._large)
+        _, _, type_, flags, id_ = HEADER.unpack_from(view)
+        self._large = None
+        self._need = HEADER.size
+        self._have = 0
+        return [Frame(type_, flags, id_, view[HEADER.size :])]
 
     def feed(self, data: bytes) -> list[Frame]:
         """All frames that are complete now. FrameError on a foreign version or an absurd length."""

@@ -27,7 +27,7 @@ def unpack_plainly(data: bytes | memoryview) -> Any:
     """ValueError on anything that is not exactly one msgpack value of the subset."""
     view = memoryview(data)
     try:
-        value, end = _read(view, 0)
+        value, end = read_at(view, 0)
     except RecursionError:
         raise ValueError("msgpack is nested too deeply") from None
     if end != len(view):
@@ -106,8 +106,8 @@ _SIZED: dict[int, tuple[str, int]] = {
 _CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
 
 
-def _read(view: memoryview, at: int) -> tuple[Any, int]:
-    """One value and where it ends."""
+def read_at(view: memoryview, at: int) -> tuple[Any, int]:
+    """One value and where it ends. ValueError."""
     code = _take(view, at, 1)[0]
     at += 1
     if code < 0x80:
@@ -152,7 +152,7 @@ def _read_body(view: memoryview, at: int, what: str, number: int) -> tuple[Any, 
 def _read_list(view: memoryview, at: int, size: int) -> tuple[list[Any], int]:
     items = []
     for _ in range(size):
-        item, at = _read(view, at)
+        item, at = read_at(view, at)
         items.append(item)
     return items, at
 
@@ -160,10 +160,10 @@ def _read_list(view: memoryview, at: int, size: int) -> tuple[list[Any], int]:
 def _read_dict(view: memoryview, at: int, size: int) -> tuple[dict[str, Any], int]:
     items: dict[str, Any] = {}
     for _ in range(size):
-        key, at = _read(view, at)
+        key, at = read_at(view, at)
         if not isinstance(key, str):
             raise ValueError(f"msgpack key of type {type(key).__name__}, not str")  # noqa: TRY004 - bad data, not a bad call
-        items[key], at = _read(view, at)
+        items[key], at = read_at(view, at)
     return items, at
 
 

@@ -1,7 +1,7 @@
 """Tensors of the V2 protocol and numpy arrays, both ways, strictly.
 
 What is not exactly right is a ValueError that tells the caller what was expected. JSON text is read and written by
-msgspec where it is installed, else by `json`.
+msgspec where it is installed, else by `json`; long lists of numbers by simdjson (`numbers`).
 
 Elements of a BYTES tensor are `str` when they came as JSON and `bytes` when they came raw.
 """
@@ -20,6 +20,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mizzen.protocol import extent, numbers
 
 Array = NDArray[Any]
 Leaf = type[bool] | type[int] | type[float] | type[str]
@@ -81,6 +83,10 @@ def decode_json(datatype: str, shape: Sequence[int], text: bytes) -> Array:
     if depth != 1 and depth != len(nesting):
         raise ValueError(f"data must be a list of {count} {_WORDS[kind.leaf]}, or nested as its shape {list(shape)}")
     levels = (count,) if depth == 1 else nesting
+    if len(text) > extent.LARGE and levels:
+        _measure(kind, text, levels, shape)
+    if kind.name == "FP64" and (long := numbers.doubles(text, count)) is not None:
+        return long.reshape(tuple(shape))
     try:
         data = _read(text, kind.leaf, len(levels))
     except (ValueError, OverflowError, RecursionError) as error:
@@ -205,6 +211,27 @@ def _nesting(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape[: shape.index(0) + 1]) if 0 in shape else tuple(shape)
 
 
+def _measure(kind: Datatype, text: bytes, levels: tuple[int, ...], shape: Sequence[int]) -> None:
+    """ValueError when a large text cannot fit its shape, or is nested in too many lists, before any is made."""
+    wanted = 1
+    for above in range(1, len(levels)):
+        wanted += math.prod(levels[:above])
+    lists = extent.lists(text)
+    if lists > extent.MOST_LISTS + 1:
+        raise ValueError(
+            f"data has {lists - 1} inner lists, more than {extent.MOST_LISTS}: send its elements as one flat list"
+        )
+    if kind.leaf is str:
+        return  # which may hold brackets and commas
+    # Each list but an empty one parts what it holds by commas: in all, one less than there are innermost things.
+    places = math.prod(levels if levels[-1] else levels[:-1])
+    given = text.count(b",") + 1
+    if given != places or lists != wanted:
+        found = f"{given} elements" + (f" in {lists} lists" if len(levels) > 1 or lists > 1 else "")
+        says = f"{places}" + (f" in {wanted}" if len(levels) > 1 or lists > 1 else "")
+        raise ValueError(f"data does not fit shape {list(shape)}: {found} where it says {says}")
+
+
 def _flat(data: Any, levels: tuple[int, ...], shape: Sequence[int]) -> list[Any]:
     """The elements of nested lists, where every list of a level has exactly the level's length."""
     lists = [data]
@@ -229,6 +256,8 @@ def _array(kind: Datatype, elements: list[Any]) -> Array:
 
 def _checked(kind: Datatype, elements: list[Any]) -> Array:
     try:
+        if kind.name == "FP64":
+            return np.fromiter(elements, kind.dtype, len(elements))  # takes a fifth less than np.array
         return np.array(elements, kind.dtype)
     except (OverflowError, FloatingPointError):
         raise ValueError(f"data holds a number outside the range of {kind.name}") from None

@@ -7,9 +7,10 @@ brought one (W3C trace context); nothing of it is looked at unless somebody asks
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mizzen.protocol.tensors import Array
+if TYPE_CHECKING:  # numpy must not be loaded by whoever imports the package: the number of threads is set first
+    from mizzen.protocol.tensors import Array
 
 NAMED = 8
 """Request ids in one line of the log, at most."""

@@ -22,6 +22,9 @@ INSTEAD = "send numbers, or serve a pipeline that fills them in, such as with a 
 ARRAY = -1
 """The encoding of what has been read already. None that comes in a frame is."""
 
+_DATA = (bytes, memoryview)
+"""As what it comes: large raw data as a view of its frame."""
+
 Form = tuple[Any, ...]
 """The outputs that are wanted, the style of the answer (`outputs`), then what each input is."""
 Targets = Mapping[str, tensors.Datatype]
@@ -39,7 +42,7 @@ def form_of(request: Any, *, merge: bool) -> tuple[Form, int]:
     forms = []
     rows = -1
     for name, datatype, shape, encoding, data in inputs:
-        if (type(data) is not bytes and encoding != ARRAY) or type(name) is not str:
+        if (type(data) not in _DATA and encoding != ARRAY) or type(name) is not str:
             raise ValueError("a tensor's name must be a string and its data bytes")
         if not merge:
             forms.append((name, datatype, encoding, *shape))

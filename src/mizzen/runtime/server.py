@@ -16,7 +16,7 @@ import selectors
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from mizzen.protocol import frames, msgpack
+from mizzen.protocol import frames, msgpack, pieces
 from mizzen.runtime import batches
 from mizzen.runtime.calling import Callers
 from mizzen.runtime.frameworks.model import LoadedModel
@@ -26,9 +26,6 @@ from mizzen.runtime.watchdog import Watchdog
 
 MAX_OWED = 256 << 20
 """Bytes a peer may leave unread before it loses its connection."""
-
-LARGE = 64 << 10
-"""A frame of more bytes is answered after smaller ones that came with it."""
 
 log = logging.getLogger("mizzen.runtime")
 
@@ -110,10 +107,10 @@ class FrameServer:
                     work += self._receive(connection)
         if drain and not self._draining:
             self._drain()
-        if len(work) > 1 and any(one.size > LARGE for one in work):
+        if len(work) > 1 and any(one.size > frames.LARGE for one in work):
             # In one batch, those of one gateway would wait for what is large of another.
-            work.sort(key=lambda one: one.size > LARGE)
-            small = sum(one.size <= LARGE for one in work)
+            work.sort(key=lambda one: one.size > frames.LARGE)
+            small = sum(one.size <= frames.LARGE for one in work)
             if small:
                 self._reply(work[:small])
             self._reply(work[small:])
@@ -224,7 +221,10 @@ def _work(connection: Connection, frame: frames.Frame) -> _Work:
     """ValueError when this is not a frame a gateway may send."""
     if frame.type != frames.INFER:
         raise ValueError(f"a frame of type {frame.type}, where only INFER is expected")
-    requests = msgpack.unpack(frame.body)
+    body = frame.body
+    requests = pieces.requests(memoryview(body)) if len(body) > frames.LARGE else None
+    if requests is None:
+        requests = msgpack.unpack(body)
     if not isinstance(requests, list):
         raise ValueError("an INFER frame that holds no list")  # noqa: TRY004 - bad data, not a bad call
     told = requests.pop() if requests and isinstance(requests[-1], dict) else {}

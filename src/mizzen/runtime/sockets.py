@@ -121,16 +121,18 @@ class Connection:
         """All complete frames that are there now, and whether the peer has closed."""
         received: list[frames.Frame] = []
         while True:
+            room = self._reader.room()
             try:
-                data = self.socket.recv(_CHUNK)
+                data = self.socket.recv(_CHUNK) if room is None else b""
+                size = len(data) if room is None else self.socket.recv_into(room)
             except BlockingIOError:
                 return received, False
             except ConnectionError:
                 return received, True
-            if not data:
+            if not size:
                 return received, True
-            received += self._reader.feed(data)
-            if len(data) < _CHUNK:
+            received += self._reader.feed(data) if room is None else self._reader.filled(size)
+            if size < (_CHUNK if room is None else len(room)):
                 return received, False
 
     def owe(self, data: bytes) -> None:

@@ -44,6 +44,10 @@ EXIT_PERMANENT = 78
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
+KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(16 << 20)}
+"""For the environment of processes through which large bodies go: what is freed, glibc keeps, some MB of it. Else each
+body costs the kernel fresh pages, which is a fifth of all the work on it."""
+
 
 #                     ┌──────── exit, restart ────────┐
 #                     v                               │

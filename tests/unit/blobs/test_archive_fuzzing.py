@@ -15,6 +15,7 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.intake import path_fault
 from mizzen.blobs.limits import Limits
 from mizzen.errors import BadRequest, Invalid, TooLarge
+from tests.support.examples import examples
 from tests.unit.blobs.packing import FILES, member, outside, tarred, unpack, unpack_unstored, zipped
 
 SMALL = Limits(upload_bytes=1 << 20, unpacked_bytes=1 << 20, files=20)
@@ -24,7 +25,7 @@ PACKED = [
     for mode in ("w:", "w:gz", "w:bz2", "w:xz")
 ] + [zipped(FILES), zipped(FILES, zipfile.ZIP_STORED)]
 
-fuzzing = settings(max_examples=100, deadline=None)
+fuzzing = settings(max_examples=examples(100), deadline=None)
 
 
 def survives(data: bytes) -> None:

@@ -28,6 +28,7 @@ from mizzen.reconcile.controller import Decision
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.records import Principal
 from mizzen.stores.sqlite import SqliteStore
+from tests.support.examples import examples
 from tests.unit.controllers.engine import ScriptedEngine
 from tests.unit.controllers.objects import NOBODY, NOW, model, version
 
@@ -75,7 +76,7 @@ DATA = st.recursive(
 SPECS = st.dictionaries(st.sampled_from(FIELDS), DATA, max_size=6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(kind=st.sampled_from([kind.name for kind in catalog.KINDS if not kind.virtual]), spec=SPECS)
 def test_no_spec_makes_a_controller_fail(kind: str, spec: dict[str, Any]) -> None:
     resource = Resource(kind, Meta("x", uid="u", generation=1), spec)

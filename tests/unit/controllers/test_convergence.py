@@ -26,6 +26,7 @@ from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionStatus
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.store import Store
+from tests.support.examples import examples
 from tests.unit.controllers.engine import ScriptedEngine
 from tests.unit.controllers.objects import NOW, inference_model, model, version
 from tests.unit.reconcile import virtual
@@ -159,7 +160,7 @@ STEPS: st.SearchStrategy[Step] = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, min_size=8, max_size=30))
 def test_controllers_come_to_rest_at_the_right_place(steps: list[Step]) -> None:
     virtual.run(_story(steps))

@@ -311,7 +311,7 @@ def test_a_first_start_over_many_models_tells_nothing(tmp_path: Path) -> None:
         try:
             async with asyncio.timeout(120):
                 while not await all_accepted(store):  # noqa: ASYNC110
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(0.5)
             await recorder.write()
             assert (await store.list("Event")).items == ()
         finally:

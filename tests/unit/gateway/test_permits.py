@@ -10,6 +10,7 @@ from mizzen.access.policy import ANONYMOUS, VERBS, Actor, Binding, Target, Verb
 from mizzen.access.published import Access, Grant, Pass
 from mizzen.gateway import permits
 from mizzen.gateway.permits import PLANE, PREDICT, READ, SEE, Permits
+from tests.support.examples import examples
 from tests.unit.access.reference import may
 
 NOW = 1_000.0
@@ -76,7 +77,7 @@ def expected(access: Access, given: tuple[bytes, ...], verbs: tuple[Verb, ...], 
 asking = st.tuples(given_, st.sampled_from((PREDICT, READ, SEE)), targets)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.booleans(),
     st.booleans(),

@@ -7,8 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.gateway.pieces import infer_frame
 from mizzen.protocol import frames, msgpack
+from mizzen.protocol.pieces import infer_frame
+from tests.support.examples import examples
 
 names = st.text(max_size=40)
 data = st.binary(max_size=300)
@@ -22,7 +23,7 @@ items = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.lists(items, max_size=4), st.integers(0, (1 << 32) - 1))
 def test_it_reads_as_the_frame_that_it_is(items: list[Any], serial: int) -> None:
     [frame] = frames.Reader().feed(b"".join(infer_frame(serial, items)))

@@ -15,8 +15,10 @@ from tests.unit.gateway.virtual import LARGE, World
 AUTO: dict[str, Any] = {"batch_auto": True, "batch_size": 64, "timeout_ms": 1000}
 
 
-def test_one_more_while_full_batches_stay_in_the_budget_and_a_tenth_less_when_not() -> None:
-    assert next_room(10, 64, items=10, seconds=0.1, budget=0.2) == 11
+def test_more_while_full_batches_stay_in_the_budget_and_a_tenth_less_when_not() -> None:
+    assert next_room(10, 64, items=10, seconds=0.1, budget=0.2) == 20, "at worst it takes all of the budget"
+    assert next_room(10, 64, items=10, seconds=0.11, budget=0.2) == 11
+    assert next_room(40, 64, items=40, seconds=0.1, budget=0.2) == 64
     assert next_room(10, 64, items=9, seconds=0.1, budget=0.2) == 10, "it was not full"
     assert next_room(64, 64, items=64, seconds=0.1, budget=0.2) == 64
     assert next_room(20, 64, items=20, seconds=0.3, budget=0.2) == 18

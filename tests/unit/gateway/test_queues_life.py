@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from mizzen.gateway.calls import BAD_REQUEST, EXPIRED, FAILED, LOST, OK, UNAVAILABLE, Call
 from mizzen.gateway.queues import Queue
 from mizzen.protocol import frames
+from tests.support.examples import examples
 from tests.unit.gateway.virtual import HELLO, LARGE, Hand, Recorded, World
 
 STATUSES = {frames.OK: OK, frames.BAD_INPUT: BAD_REQUEST, frames.MODEL_FAILED: FAILED}
@@ -208,7 +209,7 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestLife.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 
 
 class Crowd(RuleBasedStateMachine):
@@ -264,7 +265,7 @@ class Crowd(RuleBasedStateMachine):
 
 
 TestCrowd = Crowd.TestCase
-TestCrowd.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestCrowd.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 
 
 def test_what_is_not_idempotent_is_sent_once() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mizzen.gateway import pace
 from mizzen.gateway.calls import EXPIRED, OK, UNAVAILABLE
 from mizzen.gateway.turns import ABOUT_SECONDS
+from tests.support.examples import examples
 from tests.unit.gateway.virtual import BYTE_LIMIT, LARGE, Recorded, World
 
 
@@ -159,7 +160,7 @@ class Drain:
 asked = st.lists(st.tuples(st.integers(0, 200), st.integers(1, 150)), max_size=60)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(1, 3), st.integers(1, 4), st.lists(st.integers(2, 30), min_size=1, max_size=4), asked)
 def test_nothing_is_refused_that_would_have_been_answered(
     replicas: int, batch_size: int, times: list[int], asked: list[tuple[int, int]]

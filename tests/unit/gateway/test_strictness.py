@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.unit.gateway.harness import (
     LIMITS,
     Gateway,
@@ -30,7 +31,9 @@ X = {"name": "x", "shape": [1, 2], "datatype": "FP64", "data": [1, 2]}
 RAW = {"name": "x", "shape": [1, 2], "datatype": "FP64", "parameters": {"binary_data_size": 16}}
 EIGHT = np.array([[1.0, 2.0]]).tobytes()
 EXAMPLES = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from mizzen.kinds import catalog
 from mizzen.kinds.catalog import Kind
+from tests.support.examples import examples
 from tests.unit.kinds import written
 from tests.unit.kinds.examined import EVERYTHING, faults
 from tests.unit.kinds.planted import KINDS, Mistake, planted
 
 EVERY_KIND = pytest.mark.parametrize("kind", catalog.KINDS, ids=lambda kind: kind.name)
-NO_HURRY = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+NO_HURRY = settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -39,7 +40,7 @@ def test_one_mistake_is_one_fault(kind: str, mistake: Mistake) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(data=st.data())
 def test_independent_mistakes_are_all_told_and_nothing_else(kind: str, data: st.DataObject) -> None:
     spec, mistakes = KINDS[kind]

@@ -14,6 +14,7 @@ from mizzen.kinds.findings import MOST, Context
 from mizzen.kinds.graph.applied import ANNOTATION
 from mizzen.kinds.graph.spec import MLGraphSpec
 from mizzen.kinds.meta import Meta, Resource
+from tests.support.examples import examples
 from tests.unit.kinds.graphs import dag, examined, node, routed
 
 NAMES = [f"n{index}" for index in range(12)]
@@ -103,7 +104,7 @@ near_misses = st.recursive(
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(
     st.dictionaries(words | st.text(max_size=5), near_misses, max_size=4),
     st.dictionaries(words, near_misses, max_size=5),

@@ -15,6 +15,7 @@ from mizzen.kinds.findings import unknown_in
 from mizzen.kinds.meta import Part, Present
 from mizzen.kinds.schema import ANYTHING, described, schema_of
 from mizzen.manifests import reader
+from tests.support.examples import examples
 from tests.unit.kinds import structural, written
 from tests.unit.kinds.examined import EVERYTHING
 
@@ -92,7 +93,7 @@ def test_every_schema_is_structural(kind: Kind) -> None:
 
 
 @ALL
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_schema_takes_whatever_decodes(kind: Kind, data: st.DataObject) -> None:
     for part in (kind.spec, kind.status):

@@ -16,6 +16,7 @@ from mizzen.kinds.meta import API_VERSION
 from mizzen.manifests import reader
 from mizzen.manifests.aliases import ALIASES
 from mizzen.manifests.reader import Document
+from tests.support.examples import examples
 
 ALIAS_PAIRS = [
     ("serving.mlspec.org/v1alpha2", "MLGraph", "MLGraph"),
@@ -95,7 +96,7 @@ def test_other_api_versions_are_faults_with_a_suggestion(api_version: str, kind:
     assert document.faults
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     api_version=st.sampled_from([*ALIASES, API_VERSION, "v1", "apps/v1", "mizzen.dev/v1"]),
     kind=st.sampled_from([*catalog.BY_NAME, "TrainingModel", "Deployment", "model"]),
@@ -249,7 +250,7 @@ json_data: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(spec=json_data, name=json_data, kind=st.sampled_from(["Model", "MLGraph", "Application", "RoleBinding"]))
 def test_whatever_is_written_is_read_or_told(spec: Any, name: Any, kind: str) -> None:
     value = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mizzen.errors import BadRequest, Invalid, TooLarge
 from mizzen.manifests import plain_yaml
 from mizzen.patches.json_patch import DEPTH, MOST_OPERATIONS, copies, patched
+from tests.support.examples import examples
 from tests.unit.patches.documents import OBJECTS, VALUES
 
 POINTERS = st.lists(st.sampled_from(["a", "b", "c", "a~1b", "m~0n", "0", "1", "-", "01"]), max_size=3).map(
@@ -61,7 +62,7 @@ def known_difference(document: Any, patch: list[dict[str, Any]]) -> bool:
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(OBJECTS, st.lists(operations(), min_size=1, max_size=4))
 def test_agrees_with_an_independent_implementation(document: Any, patch: list[dict[str, Any]]) -> None:
     ours = outcome(patched, document, patch, (Invalid, BadRequest))

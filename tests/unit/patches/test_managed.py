@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mizzen.patches import fields, managed
 from mizzen.patches.managed import Clashes, Manager
+from tests.support.examples import examples
 from tests.unit.patches.documents import OBJECTS
 
 Path = tuple[str, ...]
@@ -131,7 +132,7 @@ WRITES = st.lists(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(WRITES)
 def test_a_history_of_writes_agrees_with_the_reference(writes: list[tuple[str, str, dict[str, Any]]]) -> None:
     reference = Reference()

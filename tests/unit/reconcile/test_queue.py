@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from mizzen.kinds.meta import Ref
 from mizzen.reconcile.queue import LONGEST_DELAY, SHORTEST_DELAY, KeyedQueue, LoopTimer
+from tests.support.examples import examples
 from tests.unit.reconcile import virtual
 
 KEYS = tuple(Ref("Model", name) for name in "abcd")
@@ -171,7 +172,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueueMachine = QueueMachine.TestCase
-TestQueueMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQueueMachine.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 
 
 def test_back_off_doubles_up_to_its_limit_and_starts_anew_when_forgotten() -> None:

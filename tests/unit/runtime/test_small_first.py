@@ -18,7 +18,7 @@ from mizzen.runtime.frameworks.model import LoadedModel
 from mizzen.runtime.reloading import Reloader
 from mizzen.runtime.sockets import Listener, Terminated
 
-LARGE = b"l" * (server.LARGE + 1)
+LARGE = b"l" * (frames.LARGE + 1)
 
 
 def test_small_frames_are_answered_before_large_ones_that_came_with_them() -> None:

@@ -19,6 +19,7 @@ from mizzen.kinds.findings import suggestion
 from mizzen.kinds.meta import API_VERSION
 from mizzen.server import admission
 from mizzen.server.bodies import RESOURCE_LIMIT, parse
+from tests.support.examples import examples
 from tests.unit.server.harness import HERE
 from tests.unit.server.test_resources import inference_model, model, model_version
 
@@ -167,7 +168,7 @@ json_data = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(value=json_data)
 def test_yaml_says_what_was_dumped(value: Any) -> None:
     assert parse(yaml.safe_dump(value).encode(), as_yaml=True) == yaml.safe_load(yaml.safe_dump(value))
@@ -205,7 +206,7 @@ inner = scalars | st.lists(scalars, max_size=2) | st.dictionaries(fields, scalar
 objects = inner | st.lists(inner, max_size=2) | st.dictionaries(fields, inner, max_size=4)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(kind=st.sampled_from(catalog.KINDS), body=st.dictionaries(fields, objects, max_size=5))
 def test_whatever_is_sent_is_taken_or_refused_but_never_breaks_us(kind: catalog.Kind, body: dict[str, Any]) -> None:
     draft = None

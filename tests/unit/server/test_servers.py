@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mizzen.kinds.meta import NAME, VERSION, Meta, Ref, Resource
 from mizzen.server.servers import server_names
+from tests.support.examples import examples
 from tests.unit.server.cascades import deletions
 from tests.unit.server.harness import HERE, INFERENCE, Harness, deploy
 from tests.unit.server.test_admission import causes
@@ -143,7 +144,7 @@ def test_servers_of_what_is_not_there(plane: Harness, iris: httpx2.Client) -> No
     assert iris.get("/model/lily/serve/1/lily-1").json()["deleting"] is False
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(model=st.from_regex(NAME, fullmatch=True), version=st.from_regex(VERSION, fullmatch=True))
 def test_names_of_servers_are_names_and_differ(model: str, version: str) -> None:
     names = list(itertools.islice(server_names(model, version), 12))

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.unit.blobs.packing import FILES, outside, tarred, zipped
 from tests.unit.server.harness import HERE, Harness, serving
 from tests.unit.server.sending import SMALL, causes, contents, limited, writer
@@ -302,7 +303,9 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[httpx2.Cl
         yield client, harness.folder
 
 
-fuzzing = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fuzzing = settings(
+    max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @fuzzing

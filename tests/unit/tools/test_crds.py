@@ -15,7 +15,6 @@ from tests.unit.kinds import structural
 from tools.derived import crds
 
 ALL = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-PAGES = crds.pages()
 STEP = r"\.[a-zA-Z][a-zA-Z0-9]*"
 LIMIT = 2**20
 MOST_SELECTABLE = 8
@@ -23,7 +22,7 @@ MOST_SELECTABLE = 8
 
 @ALL
 def test_the_file_holds_the_crd_and_nothing_else(kind: Kind) -> None:
-    text = PAGES[f"deploy/crds/{kind.plural}.yaml"]
+    text = _pages()[f"deploy/crds/{kind.plural}.yaml"]
     assert _loaded(kind) == crds.without_nothing(crds.crd(kind))
     assert not [event for event in yaml.parse(text, Loader=yaml.CSafeLoader) if getattr(event, "anchor", None)]
     assert len(text.encode()) < LIMIT
@@ -99,8 +98,13 @@ def test_a_crd_is_called_by_its_plural_and_group() -> None:
 
 
 @cache
+def _pages() -> dict[str, str]:
+    return crds.pages()
+
+
+@cache
 def _loaded(kind: Kind) -> dict[str, Any]:
-    data = yaml.load(PAGES[f"deploy/crds/{kind.plural}.yaml"], Loader=yaml.CSafeLoader)
+    data = yaml.load(_pages()[f"deploy/crds/{kind.plural}.yaml"], Loader=yaml.CSafeLoader)
     assert isinstance(data, dict)
     return data
 

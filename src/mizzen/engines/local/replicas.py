@@ -12,12 +12,12 @@ from mizzen.engines.local.probe import Readiness
 from mizzen.kinds.text.quantities import amount
 from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, ReplicaState, ReplicaStatus, WorkloadSpec
 from mizzen.supervisor.home import Home
-from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
+from mizzen.supervisor.protocol import KEPT_MEMORY, ProcessSpec, ProcessView, State
 
 RANK = 2
 """Runtimes are stopped last: gateways owe their callers what runtimes still compute."""
 
-_DEFAULTS = {"PYTHONUNBUFFERED": "1"}
+_DEFAULTS = {"PYTHONUNBUFFERED": "1", **KEPT_MEMORY}
 _THREADS = ("MIZZEN_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
 from mizzen.runtime import threads
-from mizzen.runtime.frameworks import columns, features, specials
+from mizzen.runtime.frameworks import columns, features, linear, specials
 from mizzen.runtime.frameworks.columns import Column
 from mizzen.runtime.frameworks.features import Features
 from mizzen.runtime.frameworks.model import LoadError, Wanted
@@ -51,6 +52,7 @@ class EstimatorModel:
     outputs: tuple[TensorSpec, ...]
     framework: str
     refusals: Refusals
+    shortcuts: Mapping[str, linear.Method]
     strict: bool = True
     batch: bool = True
 
@@ -59,7 +61,8 @@ class EstimatorModel:
         """One call with a made-up row per method: loads what is lazy, and shows what the outputs look like."""
         outputs = tuple(_output_spec(estimator, method, taken) for method in methods)
         refusals = specials.found(getattr(estimator, methods[0]), taken)
-        return cls(estimator, taken, taken.inputs, outputs, framework, refusals)
+        width = taken.width if isinstance(taken, features.Matrix) else None
+        return cls(estimator, taken, taken.inputs, outputs, framework, refusals, linear.shortcuts(estimator, width))
 
     @property
     def refuses(self) -> frozenset[str]:
@@ -75,13 +78,17 @@ class EstimatorModel:
         if len(rows):
             if self.refusals.left:
                 self.refusals.check(self.features, rows)
-            return {method: _output(getattr(self.estimator, method)(rows)) for method in methods}
+            return {method: _output(self._method(method)(rows)) for method in methods}
         # Most estimators refuse to work on nothing.
         row = self.features.dummy()
         return {method: _output(getattr(self.estimator, method)(row))[:0] for method in methods}
 
     def close(self) -> None:
         pass
+
+    def _method(self, name: str) -> linear.Method:
+        method: linear.Method = self.shortcuts.get(name) or getattr(self.estimator, name)
+        return method
 
 
 def _features(estimator: Any, method: str, declared: tuple[TensorSpec, ...]) -> Features:

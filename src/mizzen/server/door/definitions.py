@@ -6,6 +6,7 @@ They are those of deploy/crds, made by `make gen` from the kinds. Nobody changes
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
@@ -39,10 +40,8 @@ NAME = "metadata.name"
 
 
 def routes() -> list[Route]:
-    """The definitions are read here, once."""
-    items = json.loads(FILE.read_bytes())
+    items, each = _read()
     listing = {"kind": f"{KIND}List", "apiVersion": DEFINITIONS, "metadata": {"resourceVersion": VERSION}}
-    each = {item["metadata"]["name"]: JSONResponse(item).body for item in items}
 
     async def listed(request: Request) -> Response:
         auth.require(request, "read", targets.PLANE)
@@ -63,6 +62,13 @@ def routes() -> list[Route]:
         return Response(each[name], media_type="application/json")
 
     return [Route(ROOT, listed, methods=["GET"]), Route(f"{ROOT}/{{name}}", read, methods=["GET"])]
+
+
+@functools.cache
+def _read() -> tuple[list[dict[str, Any]], dict[str, bytes | memoryview]]:
+    """All definitions, and by name the answer for each: read and written once in a process."""
+    items = json.loads(FILE.read_bytes())
+    return items, {item["metadata"]["name"]: JSONResponse(item).body for item in items}
 
 
 def _selected(query: Query) -> Callable[[Mapping[str, Any]], bool]:
