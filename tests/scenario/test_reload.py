@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,21 +81,26 @@ def is_served(control: httpx2.Client, version: str) -> bool:
     return bool(status.get("servingVersion") == version and ready["status"] == "True")
 
 
-def test_versions_come_and_go_in_the_same_process(
+def test_versions_come_and_go_in_the_same_processes(
     plane: planes.TestPlane, control: httpx2.Client, tmp_path: Path
 ) -> None:
     add(plane, tmp_path, "2")
-    pid = plane.pid("runtime")
+    server = control.get(SERVER).json()
+    server["spec"]["replicas"] = 2
+    assert control.put(SERVER, json=server).status_code == 200
+    planes.wait_until(lambda: control.get(SERVER).json()["status"].get("readyReplicas") == 2, "two replicas")
+    pids = set(plane.pids("runtime"))
     with callers(plane) as answers:
         for version in ("2", "1", "2"):
             move(control, version)
-            planes.wait_until(lambda version=version: is_served(control, version), f"version {version} answers")
-            planes.wait_until(lambda version=version: answers[-1] == (200, version), "callers see it")
-            assert plane.pids("runtime") == [pid]
+            planes.wait_until(partial(is_served, control, version), f"version {version} answers")
+            planes.wait_until(partial(came, answers, version), "callers see it")
+            assert set(plane.pids("runtime")) == pids
     assert_honest(answers, {"1", "2"})
-    os.kill(pid, signal.SIGKILL)
-    planes.wait_until(lambda: set(plane.pids("runtime")) - {pid}, "it is started again")
-    assert ask(plane) == (200, "2"), "with what it had"
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    planes.wait_until(lambda: set(plane.pids("runtime")) - pids, "they are started again")
+    assert ask(plane) == (200, "2"), "with what they had"
 
 
 def test_what_is_refused_is_started_beside(plane: planes.TestPlane, control: httpx2.Client, tmp_path: Path) -> None:
@@ -103,7 +109,7 @@ def test_what_is_refused_is_started_beside(plane: planes.TestPlane, control: htt
     with callers(plane) as answers:
         move(control, "2")
         planes.wait_until(lambda: is_served(control, "2"), "version 2 answers")
-        planes.wait_until(lambda: answers[-1] == (200, "2"), "callers see it")
+        planes.wait_until(partial(came, answers, "2"), "callers see it")
     assert_honest(answers, {"1", "2"})
     planes.wait_until(lambda: pid not in plane.pids("runtime"), "the old one has ended")
     events = control.get("/api/v1/namespaces/default/events").json()["items"]
@@ -125,7 +131,7 @@ def test_a_plane_that_is_killed_while_it_is_loaded_goes_on_with_it(
         os.kill(before, signal.SIGKILL)
         planes.wait_until(lambda: set(plane.pids("plane")) - {before}, "another plane")
         gate.with_suffix(".go").touch()
-        planes.wait_until(lambda: answers[-1] == (200, "2"), "callers see version 2")
+        planes.wait_until(partial(came, answers, "2"), "callers see version 2")
     assert_honest(answers, {"1", "2"})
     assert plane.pids("runtime") == [pid]
 
@@ -139,8 +145,12 @@ def test_a_process_that_is_killed_while_it_loads_comes_back_as_it_was(
         move(control, "2")
         planes.wait_until(gate.with_suffix(".begun").exists, "the model loads")
         os.kill(plane.pid("runtime"), signal.SIGKILL)
-        planes.wait_until(lambda: answers[-1] == (200, "2"), "callers see version 2, of another process")
+        planes.wait_until(partial(came, answers, "2"), "callers see version 2, of another process")
     assert_honest(answers, {"1", "2"})
+
+
+def came(answers: list[tuple[int, str]], version: str) -> bool:
+    return answers[-1] == (200, version)
 
 
 def assert_honest(answers: list[tuple[int, str]], versions: set[str]) -> None:

@@ -53,7 +53,7 @@ def in_place(answers: Resource, wanted: Resource) -> Resource | None:
     before, now = ({**template(each.spec), "artifacts": _code(each.spec)} for each in (answers, wanted))
     if before != now or not ready or not all(replica.reloads for replica in ready) or refusal(answers):
         return None
-    began = answers.spec.get("began") or files_digest(answers.spec["artifacts"])
+    began = answers.spec.get("began") or files_digest(answers.spec.get("artifacts", ()))
     return Resource("Workload", meta, {**wanted.spec, "began": began})
 
 

@@ -154,6 +154,19 @@ def test_who_asks_for_what_is_under_way_or_done_is_told_when_it_is_there(folder:
     assert [predicted(peer) for peer in peers] == [77, 77]
 
 
+def test_what_it_was_given_is_what_it_begins_with_next_time(folder: Path) -> None:
+    code = SLOW.replace("= 1.0", "= float(open(path + '/value').read())")
+    (given(folder / "new", "7") / "user_model.py").write_text(code)
+    names = {"MIZZEN_ARTIFACTS_DIGEST": "one", "MIZZEN_RELOADED_DIGEST": "seven"}
+    runtime = Runtime(folder, *PYTHON, **names, MIZZEN_RELOADED=str(folder / "new"))
+    try:
+        peer = runtime.peer()
+        hello = peer.hello()
+        assert (hello["files"], hello["began"], predicted(peer)) == ("seven", "seven", 77)
+    finally:
+        runtime.end()
+
+
 def save(folder: Path, slope: float, width: int = 1) -> Path:
     folder.mkdir(exist_ok=True)
     rows = np.random.default_rng(0).normal(size=(20, width))

@@ -23,7 +23,7 @@ from mizzen.kinds.findings import Context, Warn
 from mizzen.kinds.meta import DEFAULT_NAMESPACE, Condition, Ref, Resource
 from mizzen.kinds.model import ModelVersionSpec, version_object_name
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, url_of
-from mizzen.kinds.workload import RELOAD_REFUSED, WorkloadStatus
+from mizzen.kinds.workload import WorkloadStatus
 from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.mentions import Mentions
 from mizzen.reconcile.recorder import Note
@@ -246,7 +246,7 @@ def _refusals(facts: ServingFacts, told: InferenceModelStatus, version: ModelVer
     why = running.refusal(answers) if answers is not None else ""
     if why:
         said = f"what answers does not take the files of version {version.version}, which is started beside it: {why}"
-        yield Note(RELOAD_REFUSED, said, warning=True)
+        yield Note("ReloadRefused", said, warning=True)
 
 
 async def _children(store: Store, resource: Resource) -> tuple[Resource, ...]:

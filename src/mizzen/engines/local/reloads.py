@@ -16,6 +16,9 @@ from mizzen.engines.local.sight import Sight
 from mizzen.kinds.workload import RELOAD_REFUSED, ReplicaStatus, WorkloadSpec
 from mizzen.supervisor.protocol import ProcessView
 
+PATIENCE = 600.0
+"""Seconds after which a process that still loads counts as one that refuses."""
+
 
 class Reloads:
     """Of all workloads. Those whose spec does not say what their processes `began` with are none of its business."""
@@ -52,15 +55,15 @@ class Reloads:
         wanted = artifacts_digest(spec)
         if not spec.began or place.uid in self._under_way:
             return
-        for index, replica in sorted(replicas.items()):
-            key = place.key(index)
-            probe = self._sight.probe(key)
-            if replica.state != "ready" or self._refusal(key, wanted) or not self._outdated(key, wanted):
-                continue
-            assert probe is not None
-            answer = probe.reload(place.folder(spec, wanted), wanted)
-            self._under_way[place.uid] = asyncio.create_task(self._await(answer, place.uid, key, wanted))
+        ready = [place.key(index) for index, replica in sorted(replicas.items()) if replica.state == "ready"]
+        outdated = [key for key in ready if self._outdated(key, wanted)]
+        # Whoever wants it decides first what is to become of what one of them refused.
+        if not outdated or any(self._refusal(key, wanted) for key in outdated):
             return
+        probe = self._sight.probe(outdated[0])
+        assert probe is not None
+        answer = probe.reload(place.folder(spec, wanted), wanted)
+        self._under_way[place.uid] = asyncio.create_task(self._await(answer, place.uid, outdated[0], wanted))
 
     def told(
         self, place: Place, spec: WorkloadSpec, replicas: Mapping[int, ReplicaStatus], obstacle: Obstacle | None
@@ -116,7 +119,10 @@ class Reloads:
             task.cancel()
 
     async def _await(self, answer: Awaitable[str], uid: str, key: str, files: str) -> None:
-        why = await answer
+        try:
+            why = await asyncio.wait_for(answer, PATIENCE)
+        except TimeoutError:
+            why = f"it has not loaded them within {PATIENCE / 60:g} minutes"
         if why:
             self._refused[key] = files, why
         self._under_way.pop(uid, None)
