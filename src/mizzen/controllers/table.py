@@ -164,7 +164,7 @@ def told_of(resource: Resource) -> object:
             told = {field: status.get(field) for field in ("current", "aliases", "aliasOf") if status.get(field)}
             return told or None
         case "InferenceModel":
-            fields = ("servingVersion", "servingWorkload", "targetVersion")
+            fields = ("servingVersion", "servingWorkload", "servingFiles", "targetVersion")
             return resource.spec, *(status.get(field) for field in fields)
         case _:
             return resource.spec, status.get("replicas")

@@ -35,7 +35,9 @@ class Engine(Protocol):
 
         Idempotent. Replicas are keyed by (workload uid, index): what already runs with the same spec is left alone.
         With another spec, replicas that serve are replaced one after the other, each when those before it are ready:
-        it takes several calls. A replica keeps its address as long as it is wanted.
+        it takes several calls. A replica keeps its address as long as it is wanted. Where the spec says what processes
+        `began` with, those that run are given its files without a restart; one that refuses goes on with what it has,
+        and says so by the reason `ReloadRefused`, unless another one has taken them: then it is replaced.
 
         `workload.status` is what was reported last; a new engine goes by it until it has seen for itself.
         Invalid when the spec cannot be read.

@@ -137,15 +137,11 @@ class Queue:
     # What replicas report
 
     def joined(self, worker: Worker, hello: Hello) -> None:
-        self.greeted(hello)
+        self.hello = hello
+        self.signature = signature_of(hello)
         self._crew.join(worker)
         self._count_workers()
         self._pump()
-
-    def greeted(self, hello: Hello) -> None:
-        """A replica says what it is, also one that has joined: it may have been given other parameters."""
-        self.hello = hello
-        self.signature = signature_of(hello)
 
     def answered(self, worker: Worker, entries: Sequence[tuple[int, bytes]], service_seconds: float) -> None:
         """The replies to its batch, one entry per call, and the time the model took for all of them."""

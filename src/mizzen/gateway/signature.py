@@ -27,6 +27,8 @@ class Hello(msgspec.Struct, frozen=True):
     """May be sent in place of all inputs."""
     callers: bool = False
     """It takes who sent what."""
+    files: str = ""
+    """What it answers with; empty: not told."""
 
 
 decode_hello = msgspec.msgpack.Decoder(Hello).decode

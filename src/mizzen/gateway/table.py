@@ -29,8 +29,9 @@ from mizzen.protocol import v2
 CEILING_SECONDS = 60.0
 """No request lives longer, whatever it asks for."""
 
-Key = tuple[str, str]
-"""A served version: the server's id and its version. A new version behind an id is another queue."""
+Key = tuple[str, str, str]
+"""A served version: the server's id, its version, and what that is made of. Another one behind an id is another queue,
+with connections of its own, also to the same replica: it answers each with what it was greeted with."""
 
 Place = tuple[Key, str]
 """A replica: whose, and its address."""
@@ -65,7 +66,7 @@ class Fleet:
     def take(self, table: plan.Table) -> None:
         """Put this Table in force, as soon as nobody is missed. ValueError, with nothing changed, when it contradicts
         itself."""
-        wanted = {(server.id, server.version): server for server in table.servers}
+        wanted = {_key(server): server for server in table.servers}
         by_id = {server.id: key for key, server in wanted.items()}
         for used in (each for route in table.routes for each in (route.plan, *route.versions.values())):
             if missing := [id_ for id_ in used.servers if id_ not in by_id]:
@@ -109,7 +110,7 @@ class Fleet:
             self._timer.cancel()
             self._timer = None
         assert table is not None
-        wanted = {(server.id, server.version): server for server in table.servers}
+        wanted = {_key(server): server for server in table.servers}
         gone = [self.queues.pop(key) for key in self.queues.keys() - wanted.keys()]
         for key, server in wanted.items():
             self.queues[key].update(server)
@@ -215,6 +216,10 @@ def _offer(call: Call) -> bool:
         return False
     call.endpoint.submit(call)
     return True
+
+
+def _key(server: plan.Server) -> Key:
+    return server.id, server.version, server.files
 
 
 def _places(servers: dict[Key, plan.Server]) -> set[Place]:

@@ -1,7 +1,9 @@
 """Connections to replicas: one unix socket each, frames both ways, and stubborn about coming back.
 
-A replica is ready once its hello has arrived. Whatever goes wrong on a connection ends it; its queue then decides what
-happens to the calls it carried, and the address is tried again for as long as the Table names it.
+A replica is ready once its hello has arrived, if that speaks of the version meant; it answers with the same parameters
+for as long as the connection lasts, also when it is given others. Whatever goes wrong on a connection ends it; its
+queue then decides what happens to the calls it carried, and the address is tried again for as long as the Table names
+it.
 
     connecting -> connected -> ready <-> out with a batch
          ^                        |             |
@@ -129,10 +131,12 @@ class Replica(asyncio.Protocol):
 
     def _take_hello(self, frame: frames.Frame) -> None:
         hello = decode_hello(frame.body)
-        if hello.state != "ready" or self._leaving:
+        if hello.state != "ready" or self._leaving or self._greeted:
             return
-        if self._greeted:  # it has been given other parameters, and may take and give something else
-            self._queue.greeted(hello)
+        wanted = self._queue.server.files
+        if wanted and hello.files and hello.files != wanted:
+            # It was given those of another version, of which the next Table will speak. Who asks for this one waits.
+            self._drop()
             return
         self._greeted = True
         self._wants_callers = hello.callers

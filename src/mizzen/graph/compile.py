@@ -61,7 +61,7 @@ def compile_table(
             starting[name] = _route(name, status.target_version or spec.target_version or "", {}, model=spec.model_name)
             continue
         workload = status.serving_workload or workload_name(resource.meta.name, version)
-        server = _server(resource, spec, version, by_ref.get(Ref("Workload", workload, name[0])))
+        server = _server(resource, spec, status, by_ref.get(Ref("Workload", workload, name[0])))
         own: dict[str, list[str]] = {}
         if server is not None:
             servers.append(server)
@@ -90,16 +90,20 @@ def _spec(resource: Resource, version: str | None) -> InferenceModelSpec | None:
         return None
 
 
-def _server(resource: Resource, spec: InferenceModelSpec, version: str, workload: Resource | None) -> Server | None:
-    if workload is None:
+def _server(
+    resource: Resource, spec: InferenceModelSpec, status: InferenceModelStatus, workload: Resource | None
+) -> Server | None:
+    if workload is None or status.serving_version is None:
         return None
     namespace, name = _name(resource)
     batching = spec.batching or _DEFAULT_BATCHING
     return Server(
         id=f"{namespace}/{name}",
         model=spec.model_name,
-        version=version,
+        version=status.serving_version,
         addresses=_addresses(workload),
+        # Not what the Workload is to have, which may be those of the next version already.
+        files=status.serving_files,
         batch_size=batching.most,
         batch_auto=batching.batch_size == "auto",
         batch_wait=batching.timeout_seconds or 0.0,

@@ -19,6 +19,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: str
     addresses: tuple[str, ...]
     """unix:<path> of each replica, present and expected: a gateway keeps trying those that do not answer."""
+    files: str = ""
+    """What the version is made of: a replica says the same in its hello, or it does not answer for this version. Empty,
+    here or there: not known, and not compared."""
     batch_size: int = 64
     """Most requests of one batch."""
     batch_auto: bool = False

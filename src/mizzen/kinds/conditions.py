@@ -40,6 +40,7 @@ REASONS: dict[str, str] = {
     "ReplicasReady": "At least one replica is ready; the message says how many.",
     "NoReplicas": "None is wanted: `spec.replicas` is 0.",
     "Starting": "A replica was started and has not answered yet.",
+    "Reloading": "What answers loads the files of the version without a restart, and has the old ones until then.",
     "Stopping": "Replicas are ending.",
     "BackOff": "A replica ended, and is started again after a while.",
     "CrashLoop": "A replica ends again and again; its log says why.",
@@ -55,7 +56,7 @@ REASONS: dict[str, str] = {
     "Served": "A server of the version answered.",
 }
 
-ORDINARY = frozenset({"Starting", "Fetching", "Stopping", "NoReplicas", "NotServedYet"})
+ORDINARY = frozenset({"Starting", "Reloading", "Fetching", "Stopping", "NoReplicas", "NotServedYet"})
 """Reasons for something not to be so that are nobody's trouble. All others, of what is not `True`, are."""
 
 HAPPENINGS: dict[str, str] = {
@@ -64,6 +65,7 @@ HAPPENINGS: dict[str, str] = {
     "Switched": "Another version answers than before.",
     "Promoted": "A version became the current one of its model by itself: as the first, or as the latest.",
     "AliasMoved": "An alias, or a second name, is answered by another version.",
+    "ReloadRefused": "What answers did not take the files of a version without a restart; it is started beside.",
     "ReplicaEnded": "A replica ended by itself; the message says how.",
 }
 """Reasons that only Events give, beside those of conditions."""

@@ -2,6 +2,7 @@
 
 All of a Workload's spec but the number of replicas is its template. Another version or another template is another
 Workload, with processes beside those that serve: no change of a server ends what answers before something else does.
+Except where only data differ, and what runs takes them without a restart: that Workload is given them (`in_place`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mizzen.errors import Invalid
@@ -16,9 +18,10 @@ from mizzen.kinds.meta import Meta, Resource
 from mizzen.kinds.model import ModelVersionSpec, version_object_name
 from mizzen.kinds.parts import env
 from mizzen.kinds.serving import InferenceModelSpec, workload_name
-from mizzen.kinds.workload import MODEL_LABEL
+from mizzen.kinds.workload import MODEL_LABEL, RELOAD_REFUSED, WorkloadStatus
 
 _HASH_LENGTH = 8
+_CODE = (".py", ".pyc", ".so", ".pyd", ".zip")
 
 
 def workload_of(
@@ -32,18 +35,56 @@ def workload_of(
     first = workload_name(resource.meta.name, version.version)
     again = f"{first}-{_hash(template(wanted))}"
     present = {child.meta.name: child for child in there}
-    same = (
-        name
-        for name in (first, again)
-        if name in present and not present[name].deleting and template(present[name].spec) == template(wanted)
-    )
+    same = (name for name in (first, again) if name in present and serves(present[name], wanted))
     name = next(same, again if first in present else first)
-    return Resource("Workload", Meta(name, resource.meta.namespace, labels={MODEL_LABEL: spec.model_name}), wanted)
+    meta = Meta(name, resource.meta.namespace, labels={MODEL_LABEL: spec.model_name})
+    return Resource("Workload", meta, _with_began(wanted, present.get(name)))
+
+
+def in_place(answers: Resource, wanted: Resource) -> Resource | None:
+    """The Workload that answers, told to do so as `wanted` says; None when only other processes can.
+
+    Its replicas take new data themselves, code they do not: that of both must be the same.
+    """
+    meta = replace(wanted.meta, name=answers.meta.name)
+    if answers.spec.get("began") and serves(answers, wanted.spec):  # it is given them already, or has them
+        return Resource("Workload", meta, _with_began(wanted.spec, answers))
+    ready = [replica for replica in WorkloadStatus.of(answers).replicas if replica.state == "ready"]
+    before, now = ({**template(each.spec), "artifacts": _code(each.spec)} for each in (answers, wanted))
+    if before != now or not ready or not all(replica.reloads for replica in ready) or refusal(answers):
+        return None
+    began = answers.spec.get("began") or files_digest(answers.spec.get("artifacts", ()))
+    return Resource("Workload", meta, {**wanted.spec, "began": began})
+
+
+def serves(workload: Resource, wanted: Mapping[str, Any]) -> bool:
+    """Does it run what is wanted, or can it?"""
+    return not workload.deleting and template(workload.spec) == template(wanted) and not refusal(workload)
+
+
+def refusal(workload: Resource) -> str:
+    """Why its replicas do not take the files that it is to have; empty when they do."""
+    status = WorkloadStatus.of(workload)
+    if status.observed_generation != workload.meta.generation:
+        return ""
+    return next((replica.message for replica in status.replicas if replica.reason == RELOAD_REFUSED), "")
 
 
 def template(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     """All that a process is started with."""
-    return {field: value for field, value in spec.items() if field != "replicas"}
+    return {field: value for field, value in spec.items() if field not in ("replicas", "began")}
+
+
+def files_digest(artifacts: Iterable[Mapping[str, Any]]) -> str:
+    """What these files are called, in the form they have on the wire."""
+    listing = "".join(f"{artifact['path']}\0{artifact['digest']}\0" for artifact in artifacts)
+    return hashlib.sha256(listing.encode()).hexdigest()[:16]
+
+
+def has_files(workload: Resource, digest: str) -> bool:
+    """Do all of its replicas that answer do so with these files? Those that do not say what they have count as such."""
+    replicas = WorkloadStatus.of(workload).replicas
+    return all(replica.files in ("", digest) for replica in replicas if replica.state == "ready")
 
 
 def entrypoint(version: ModelVersionSpec) -> str:
@@ -84,6 +125,21 @@ def _command(spec: InferenceModelSpec, version: ModelVersionSpec) -> Iterable[st
     for option, tensors in (("--inputs", spec.inputs), ("--outputs", spec.outputs)):
         if tensors:
             yield from (option, json.dumps([tensor.wire() for tensor in tensors]))
+
+
+def _with_began(wanted: Mapping[str, Any], there: Resource | None) -> dict[str, Any]:
+    began = there.spec.get("began") if there is not None and template(there.spec) == template(wanted) else None
+    return {**wanted, "began": began} if began else dict(wanted)
+
+
+def _code(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What is imported, or unpickled, once at the start: path and digest."""
+    loaded = {*spec["command"]}
+    return sorted(
+        (artifact["path"], artifact["digest"])
+        for artifact in spec.get("artifacts", ())
+        if artifact["path"].endswith(_CODE) or artifact["path"] in loaded
+    )
 
 
 def _hash(value: Mapping[str, Any]) -> str:

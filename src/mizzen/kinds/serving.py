@@ -282,6 +282,9 @@ class InferenceModelStatus(Status):
     serving_workload: str | None = Field(
         default=None, description="The Workload that answers; another one takes over when all its replicas are ready."
     )
+    serving_files: str = Field(
+        default="", description="Digest of the files of `servingVersion`: only replicas that have them answer for it."
+    )
     signature: Signature | None = Field(default=None, description="What it takes and gives, as its replicas said.")
     replicas: int = Field(default=0, description="Processes there are.")
     ready_replicas: int = Field(default=0, description="Processes that answer.")

@@ -21,6 +21,8 @@ EXIT_PERMANENT = 78
 EXIT_OUT_OF_MEMORY = 71
 """Exit code of a process that was refused memory, and ended rather than go on with what it has (sysexits EX_OSERR)."""
 
+RELOAD_REFUSED = "ReloadRefused"
+
 MODEL_LABEL = "mizzen.dev/model"
 """Which model it serves: a label, so that what runs already can be given one without a restart."""
 
@@ -30,6 +32,9 @@ class WorkloadSpec(Spec):
 
     MIZZEN_SOCKET            where to listen for frames (purpose `serve`)
     MIZZEN_ARTIFACTS         a folder holding the artifacts at their paths
+    MIZZEN_ARTIFACTS_DIGEST  what they are called, by `running.files_digest`
+    MIZZEN_RELOADED          the folder to use instead, and
+    MIZZEN_RELOADED_DIGEST   what those are called, when it was begun with others and has been given these since
     MIZZEN_TERMINATION_LOG   a file for the last words: why the process gave up
     MIZZEN_DATA_DIR          the plane's data dir
     MIZZEN_THREADS           how many threads its libraries may use
@@ -43,6 +48,11 @@ class WorkloadSpec(Spec):
         default_factory=dict, description="Variables whose values are those of secrets when a process is started."
     )
     artifacts: tuple[Artifact, ...] = Field((), description="Files that are laid out for it.")
+    began: str = Field(
+        "",
+        description="Digest of the files its processes were begun with, where they take those of `artifacts` without a "
+        "restart.",
+    )
     replicas: int = Field(1, ge=0, description="How many processes.")
     resources: Resources | None = Field(None, description="What each of them may use.")
     restart: Literal["Always", "Never"] = Field("Always", description="Whether one that ended is started again.")
@@ -77,9 +87,13 @@ class ReplicaStatus(Part):
         default=None, description="Of the last exit; killed by signal s is 128 + s; absent when unknown."
     )
     reason: str = Field(
-        default="", description="One word for why it is not ready, where there is one: `SecretNotFound`, `OutOfMemory`."
+        default="",
+        description="One word for why it is not ready, where there is one: `SecretNotFound`, `OutOfMemory`. Of one "
+        "that is: `ReloadRefused`, it goes on with the files it has.",
     )
     message: str = Field(default="", description="Why it is not ready, in a person's words.")
+    files: str = Field(default="", description="Digest of the files it answers with, as it said; empty: it did not.")
+    reloads: bool = Field(default=False, description="Whether it takes other files without a restart.")
 
 
 class WorkloadStatus(Status):

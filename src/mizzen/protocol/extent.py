@@ -18,16 +18,16 @@ _PIECE = 1 << 20
 
 
 def containers(text: bytes) -> int:
-    """The lists and objects of a text, including the outermost; those in excess of the most may be miscounted."""
+    """The lists and objects of a text, with the outermost. Where that is few enough, those in strings may count, too."""
     return _counted(text, b"[{")
 
 
 def lists(text: bytes) -> int:
+    """As `containers`, of lists only."""
     return _counted(text, b"[")
 
 
 def _counted(text: bytes, signs: bytes) -> int:
-    """How often the signs stand outside of strings; at most so often if that is few enough not to matter."""
     found = sum(text.count(sign) for sign in signs)
     if found <= MOST_LISTS or b'"' not in text:
         return found

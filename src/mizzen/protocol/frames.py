@@ -10,12 +10,15 @@ owed, then close.
 Bodies are msgpack (`protocol/msgpack.py`):
 
     HELLO  {"state": "ready", "pid": int, "framework": str, "inputs": [tensor], "outputs": [tensor],
-            "strict": bool, "batch": bool, "table": tensor or nil, "callers": bool}
+            "strict": bool, "batch": bool, "table": tensor or nil, "callers": bool,
+            "reloads": bool, "files": str, "began": str}
            tensor = {"name": str, "datatype": str, "shape": [int]}   (-1: any size); [] when nothing is declared
            strict: names outside `inputs` and `outputs` are the caller's fault
            batch: requests are merged by rows into one call of the model
            table: a tensor of whole rows that may be sent in place of all inputs, a column for each in their order
            callers: it takes, after the entries of an INFER frame, who sent them; absent: it does not
+           reloads: its model takes new parameters by RELOAD itself; files: which ones answer on this connection, as
+           whoever started it or sent RELOAD calls them, "" when nobody said; began: those it was started with
     INFER  [entry, ...]                   one entry per request: [inputs, outputs], [inputs, outputs, raw] or [body]
            inputs  = [[name, datatype, shape, encoding, data], ...]
                      data is the JSON text (JSON) or little-endian bytes (RAW)
@@ -31,10 +34,11 @@ Bodies are msgpack (`protocol/msgpack.py`):
            for, u32 length of that text | text, with binary_data_size in place of raw data | the raw data, in order
            else: an UTF-8 message for the caller
     DRAIN  empty
-    RELOAD {"artifacts": str, "entrypoint": str, "trusted": bool}
-           from the plane: take new parameters from this folder. Answered, with its id, by a HELLO when they answer, or
-           by a REPLY with one entry that says why they do not; until then, and if they never do, the old ones answer.
-           All other peers get a HELLO, too, with the id 0
+    RELOAD {"artifacts": str, "files": str, "entrypoint": str, "trusted": bool}
+           from the plane: take new parameters from this folder, and call them so. Where the last three are absent, they
+           have no name, and the rest is as at the start. Answered, with its id, by a HELLO when they are there, or by a
+           REPLY with one entry that says why they are not. From the HELLO on they answer who sent RELOAD and whoever
+           connects; all other peers get what they were greeted with, for as long as they stay connected
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ def _measure(kind: Datatype, text: bytes, levels: tuple[int, ...], shape: Sequen
     given = text.count(b",") + 1
     if given != places or lists != wanted:
         found = f"{given} elements" + (f" in {lists} lists" if len(levels) > 1 or lists > 1 else "")
-        says = f"{places}" + (f" in {wanted}" if len(levels) > 1 or lists > 1 else "")
+        says = f"{math.prod(levels)}" + (f" in {wanted}" if len(levels) > 1 or lists > 1 else "")
         raise ValueError(f"data does not fit shape {list(shape)}: {found} where it says {says}")
 
 

@@ -44,6 +44,9 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     try:
         wanted = _wanted(arguments)
         path, folder = _required(environ, "MIZZEN_SOCKET"), Path(_required(environ, "MIZZEN_ARTIFACTS"))
+        files = environ.get("MIZZEN_ARTIFACTS_DIGEST", "")
+        if environ.get("MIZZEN_RELOADED"):  # the process before this one was given others than it began with
+            folder, files = Path(environ["MIZZEN_RELOADED"]), environ.get("MIZZEN_RELOADED_DIGEST", "")
     except LoadError as error:
         return _give_up(error, last_words)
     log.info("start: pid %d loads %s %s", os.getpid(), wanted.framework, wanted.entrypoint)
@@ -58,9 +61,11 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     gc.freeze()
 
     def reloaded(old: LoadedModel, wish: Reload) -> LoadedModel:
-        return registry.reloaded(old, replace(wanted, entrypoint=wish.entrypoint, trusted=wish.trusted), wish.folder)
+        entrypoint = wanted.entrypoint if wish.entrypoint is None else wish.entrypoint
+        trusted = wanted.trusted if wish.trusted is None else wish.trusted
+        return registry.reloaded(old, replace(wanted, entrypoint=entrypoint, trusted=trusted), wish.folder)
 
-    server.serve(model, path, watchdog.Watchdog(last_words), reloaded).close()
+    server.serve(model, path, watchdog.Watchdog(last_words), reloaded, files).close()
     log.info("exit")
     return 0
 

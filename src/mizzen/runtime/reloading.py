@@ -27,24 +27,31 @@ class Reload:
     """The body of a RELOAD frame."""
 
     folder: Path
-    entrypoint: str
-    trusted: bool
+    files: str = ""
+    """What they are called; empty when nobody said."""
+    entrypoint: str | None = None
+    """None, here and below: as at the start."""
+    trusted: bool | None = None
 
     @classmethod
     def of(cls, body: Any) -> Self:
         """ValueError when it is none."""
         if not isinstance(body, dict):
             raise ValueError("a RELOAD frame that holds no map")  # noqa: TRY004 - bad data, not a bad call
-        folder, entrypoint, trusted = (body.get(name) for name in ("artifacts", "entrypoint", "trusted"))
-        if not isinstance(folder, str) or not isinstance(entrypoint, str) or not isinstance(trusted, bool):
-            raise ValueError("a RELOAD frame needs artifacts, entrypoint and trusted")  # noqa: TRY004
-        return cls(Path(folder), entrypoint, trusted)
+        folder, files = body.get("artifacts"), body.get("files", "")
+        entrypoint, trusted = body.get("entrypoint"), body.get("trusted")
+        if not isinstance(folder, str) or not isinstance(files, str):
+            raise ValueError("a RELOAD frame needs artifacts, a text, and may say what they are called")  # noqa: TRY004
+        if not isinstance(entrypoint, str | None) or not isinstance(trusted, bool | None):
+            raise ValueError("a RELOAD frame with an odd entrypoint or trusted")  # noqa: TRY004
+        return cls(Path(folder), files, entrypoint, trusted)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    token: Any
-    """What `begin` was given."""
+    wish: Reload
+    tokens: list[Any]
+    """What `begin` was given, of all who asked for it."""
     model: LoadedModel | None
     fault: str = ""
 
@@ -58,7 +65,9 @@ class Reloader:
         """`told`: an error in words."""
         self._load = load
         self._told = told
-        self._busy = False
+        self._wish: Reload | None = None
+        """What is under way."""
+        self._tokens: list[Any] = []
         self._outcome: Outcome | None = None
 
     def __enter__(self) -> Self:
@@ -72,12 +81,14 @@ class Reloader:
         self._writer.close()
 
     def begin(self, model: LoadedModel, wish: Reload, token: Any) -> bool:
-        """False when another one is under way."""
-        if self._busy:
-            return False
-        self._busy = True
+        """False when another one is under way. Who asks for the same, as after a restart of the plane, is told, too."""
+        if self._wish is not None:
+            if wish == self._wish:
+                self._tokens.append(token)
+            return wish == self._wish
+        self._wish, self._tokens = wish, [token]
         # A daemon: who is told to end need not wait for it.
-        threading.Thread(target=self._work, args=(model, wish, token), name="reload", daemon=True).start()
+        threading.Thread(target=self._work, args=(model, wish), name="reload", daemon=True).start()
         return True
 
     def taken(self) -> Outcome:
@@ -85,15 +96,18 @@ class Reloader:
         self.socket.recv(1)
         outcome = self._outcome
         assert outcome is not None
-        self._outcome, self._busy = None, False
+        self._outcome = self._wish = None
         return outcome
 
-    def _work(self, model: LoadedModel, wish: Reload, token: Any) -> None:
+    def _work(self, model: LoadedModel, wish: Reload) -> None:
+        tokens = self._tokens
         try:
-            self._outcome = Outcome(token, self._load(model, wish))
+            self._outcome = Outcome(wish, tokens, self._load(model, wish))
         except BaseException as error:  # the user's code may raise anything
             if not isinstance(error, LoadError):
                 log.exception("reload")
-            self._outcome = Outcome(token, None, str(error) if isinstance(error, LoadError) else self._told(error))
+            self._outcome = Outcome(
+                wish, tokens, None, str(error) if isinstance(error, LoadError) else self._told(error)
+            )
         with contextlib.suppress(OSError):  # the process ends
             self._writer.send(b"\0")

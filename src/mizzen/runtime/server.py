@@ -4,7 +4,8 @@
 
 Each wake-up reads all that is there on all connections and answers it as one batch. A peer that sends nonsense loses
 its connection, and nobody else notices. While draining, no new connections are taken and all that comes is answered.
-New parameters, loaded beside (`reloading`), take their place between two batches.
+New parameters are loaded beside (`reloading`). Who connects from then on is answered by them; who was greeted with the
+old ones is answered by those until it closes, for it may have told others whose answers they are.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 from mizzen.protocol import frames, msgpack, pieces
 from mizzen.runtime import batches
 from mizzen.runtime.calling import Callers
+from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel
 from mizzen.runtime.reloading import Reload, Reloader
 from mizzen.runtime.sockets import Connection, Listener, Terminated
@@ -31,11 +33,16 @@ log = logging.getLogger("mizzen.runtime")
 
 
 def serve(
-    model: LoadedModel, path: str, watchdog: Watchdog, load: Callable[[LoadedModel, Reload], LoadedModel]
+    model: LoadedModel,
+    path: str,
+    watchdog: Watchdog,
+    load: Callable[[LoadedModel, Reload], LoadedModel],
+    files: str = "",
 ) -> LoadedModel:
     """Answer frames on a new socket at `path`; returns after TERM, when every peer has closed.
 
-    `load` makes the model that takes the place of another one; returned is the one that answered last.
+    `load` makes the model that takes the place of another one; returned is the one that answered last. `files` is what
+    those are called that the model was made of.
     """
 
     def answer(model: LoadedModel, requests: list[Any], callers: Callers) -> tuple[list[batches.Result], int]:
@@ -47,7 +54,7 @@ def serve(
     watchdog.start()
     with Terminated() as terminated, Listener(path) as listener, Reloader(load, batches.described) as reloader:
         log.info("ready: pid %d listens on %s", os.getpid(), path)
-        return FrameServer(answer, model, listener, terminated, reloader).run()
+        return FrameServer(answer, model, listener, terminated, reloader, files=files).run()
 
 
 class _Work(NamedTuple):
@@ -70,9 +77,15 @@ class FrameServer:
         listener: Listener,
         terminated: Terminated,
         reloader: Reloader,
+        *,
+        files: str = "",
     ) -> None:
         self._answer = answer
         self._model = model
+        """Of new connections."""
+        self._files = self._began = files
+        self._outdated = False
+        """Does a connection have another model?"""
         self._listener = listener
         self._terminated = terminated
         self._reloader = reloader
@@ -107,6 +120,13 @@ class FrameServer:
                     work += self._receive(connection)
         if drain and not self._draining:
             self._drain()
+        if self._outdated and len(work) > 1:
+            for model in {id(one.connection.model): one.connection.model for one in work}.values():
+                self._reply_small_first([one for one in work if one.connection.model is model])
+        elif work:
+            self._reply_small_first(work)
+
+    def _reply_small_first(self, work: list[_Work]) -> None:
         if len(work) > 1 and any(one.size > frames.LARGE for one in work):
             # In one batch, those of one gateway would wait for what is large of another.
             work.sort(key=lambda one: one.size > frames.LARGE)
@@ -114,7 +134,7 @@ class FrameServer:
             if small:
                 self._reply(work[:small])
             self._reply(work[small:])
-        elif work:
+        else:
             self._reply(work)
 
     def _accept(self) -> None:
@@ -124,10 +144,10 @@ class FrameServer:
             except (BlockingIOError, ConnectionAbortedError):
                 return
             peer.setblocking(False)
-            connection = Connection(peer)
+            connection = Connection(peer, self._model)
             self._connections.add(connection)
             self._selector.register(peer, selectors.EVENT_READ, connection)
-            self._send(connection, _hello_frame(0, self._model))
+            self._send(connection, self._hello_frame(0))
 
     def _receive(self, connection: Connection) -> list[_Work]:
         """The work this peer sent; none when it is closed for what it sent."""
@@ -145,7 +165,7 @@ class FrameServer:
     def _reply(self, work: list[_Work]) -> None:
         merged = [request for one in work for request in one.requests] if len(work) > 1 else work[0].requests
         callers = Callers([(len(one.requests), one.told) for one in work])
-        results, service_us = self._answer(self._model, merged, callers)
+        results, service_us = self._answer(work[0].connection.model, merged, callers)
         at = 0
         for one in work:
             end = at + len(one.requests)
@@ -158,29 +178,49 @@ class FrameServer:
         if frame.type != frames.RELOAD:
             return False
         wish = Reload.of(msgpack.unpack(frame.body))
-        log.info("reload: %s of %s", wish.entrypoint, wish.folder)
-        if not self._reloader.begin(self._model, wish, (connection, frame.id)):
+        log.info("reload: %s", wish.folder)
+        if wish.files and wish.files == self._files:  # whoever asked for it before has gone
+            self._greet_anew(connection, frame.id)
+        elif not self._reloader.begin(self._model, wish, (connection, frame.id)):
             self._send(connection, _refusal(frame.id, "another reload is under way"))
         return True
 
     def _take_new(self) -> None:
         outcome = self._reloader.taken()
-        connection, id_ = outcome.token
-        if outcome.model is not None:
-            self._model = outcome.model
-            answer = _hello_frame(id_, outcome.model)
-            log.info("reloaded")
-            for other in self._connections - {connection}:
-                self._send(other, _hello_frame(0, outcome.model))
-        else:
-            answer = _refusal(id_, outcome.fault)
+        asking = [(connection, id_) for connection, id_ in outcome.tokens if connection in self._connections]
+        if outcome.model is None:
             log.warning("not reloaded: %s", outcome.fault)
-        if connection in self._connections:
-            self._send(connection, answer)
+            for connection, id_ in asking:
+                self._send(connection, _refusal(id_, outcome.fault))
+            return
+        log.info("reloaded: %s", outcome.wish.folder)
+        self._model, self._files, self._outdated = outcome.model, outcome.wish.files, True
         del outcome
-        gc.unfreeze()  # what was frozen with the old model may be garbage now
-        gc.collect()
-        gc.freeze()
+        for connection, id_ in asking:
+            self._greet_anew(connection, id_)
+        self._forget_models()
+
+    def _greet_anew(self, connection: Connection, id_: int) -> None:
+        connection.model = self._model
+        self._send(connection, self._hello_frame(id_))
+
+    def _forget_models(self) -> None:
+        """Once the last peer of old ones has closed."""
+        self._outdated = any(connection.model is not self._model for connection in self._connections)
+        if not self._outdated:
+            gc.unfreeze()  # what was frozen with the old model may be garbage now
+            gc.collect()
+            gc.freeze()
+
+    def _hello_frame(self, id_: int) -> bytes:
+        model = self._model
+        hello = msgpack.pack({
+            "state": "ready", "pid": os.getpid(), "framework": model.framework,
+            "inputs": [spec.wire() for spec in model.inputs], "outputs": [spec.wire() for spec in model.outputs],
+            "strict": model.strict, "batch": model.batch, "table": model.table.wire() if model.table else None,
+            "callers": True, "reloads": registry.reloads(model), "files": self._files, "began": self._began,
+        })  # fmt: skip
+        return frames.encode(frames.HELLO, id_, hello)
 
     def _drain(self) -> None:
         log.info("drain: %d connections", len(self._connections))
@@ -215,6 +255,8 @@ class FrameServer:
         self._connections.discard(connection)
         self._selector.unregister(connection.socket)
         connection.socket.close()
+        if self._outdated:
+            self._forget_models()
 
 
 def _work(connection: Connection, frame: frames.Frame) -> _Work:
@@ -231,16 +273,6 @@ def _work(connection: Connection, frame: frames.Frame) -> _Work:
     if not isinstance(told.get("ids", b""), bytes):
         raise ValueError("an INFER frame whose ids are no bytes")  # noqa: TRY004
     return _Work(connection, frame.id, requests, len(frame.body), told)
-
-
-def _hello_frame(id_: int, model: LoadedModel) -> bytes:
-    hello = msgpack.pack({
-        "state": "ready", "pid": os.getpid(), "framework": model.framework,
-        "inputs": [spec.wire() for spec in model.inputs], "outputs": [spec.wire() for spec in model.outputs],
-        "strict": model.strict, "batch": model.batch, "table": model.table.wire() if model.table else None,
-        "callers": True,
-    })  # fmt: skip
-    return frames.encode(frames.HELLO, id_, hello)
 
 
 def _refusal(id_: int, message: str) -> bytes:

@@ -13,6 +13,7 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from mizzen.protocol import frames
+from mizzen.runtime.frameworks.model import LoadedModel
 
 _CHUNK = 128 << 10
 _TERM = int(signal.SIGTERM)
@@ -106,10 +107,12 @@ class Terminated:
 
 
 class Connection:
-    __slots__ = ("_out", "_reader", "owed", "socket", "waits")
+    __slots__ = ("_out", "_reader", "model", "owed", "socket", "waits")
 
-    def __init__(self, peer: socket.socket) -> None:
+    def __init__(self, peer: socket.socket, model: LoadedModel) -> None:
         self.socket = peer
+        self.model = model
+        """What the peer was greeted with, and is answered by."""
         self.owed = 0
         """Bytes not yet taken by the peer."""
         self.waits = False

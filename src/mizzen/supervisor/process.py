@@ -168,7 +168,9 @@ class Process:
 
     def _learn(self, spec: ProcessSpec) -> None:
         """What varies, and the secrets as they are now, for the next start: at once, when only they were missing."""
-        self.spec = replace(self.spec, varying=spec.varying)
+        if spec.varying != self.spec.varying:
+            self.spec = replace(self.spec, varying=spec.varying)
+            self._save()  # for the next supervisor, too, which may start it before anybody says it again
         if not spec.complete:
             return
         waited = not self.spec.complete and self.view.state is State.WAITING

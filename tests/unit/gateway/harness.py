@@ -67,7 +67,7 @@ class Runtime:
         """Of who sent each of them."""
         self.held = False
         self.poison = "poison"
-        self._hello = {"state": "ready", "pid": os.getpid(), "framework": "fake", "inputs": [], "outputs": [],
+        self.hello = {"state": "ready", "pid": os.getpid(), "framework": "fake", "inputs": [], "outputs": [],
                        "strict": False, "batch": True} | (hello or {})  # fmt: skip
         self._owed: list[tuple[asyncio.StreamWriter, int, list[Any]]] = []
         self._writers: set[asyncio.StreamWriter] = set()
@@ -146,7 +146,7 @@ class Runtime:
     async def _open(self, peer: socket.socket) -> None:
         reader, writer = await asyncio.open_unix_connection(sock=peer)
         self._writers.add(writer)
-        writer.write(frames.encode(frames.HELLO, 0, msgpack.pack(self._hello)))
+        writer.write(frames.encode(frames.HELLO, 0, msgpack.pack(self.hello)))
         self._keep(self._serve(reader, writer), self._serving)
 
     def _keep(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> None:

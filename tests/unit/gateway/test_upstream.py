@@ -158,21 +158,42 @@ def test_nonsense_from_a_replica_costs_it_the_connection(gateway: Gateway, runti
         assert client.answer().sums == [1.0]
 
 
-def test_a_second_hello_replaces_what_the_first_said(gateway: Gateway, runtime: Runtime) -> None:
-    assert gateway.infer([1.0, 2.0]).sums == [3.0]
-    narrow = {"name": "x", "datatype": "FP64", "shape": [-1, 1]}
-    hello = {"state": "ready", "framework": "other", "inputs": [narrow], "outputs": [], "strict": True}
+def test_a_replica_with_the_files_of_another_version_gets_nothing_until_it_has_the_right_ones(
+    gateway: Gateway, runtime: Runtime, folder: Path
+) -> None:
+    runtime.hello["files"] = "new"
+    publish(folder / "table.json", table_of(runtime.address, serial=2, files="old"))
+    until(lambda: gateway.figure("mizzen_replicas_ready") == 0)
     with gateway.client() as client:
-        runtime.held = True
-        client.send(infer_request([1.0, 2.0]))
-        until(lambda: runtime.items == 2)
-        runtime.say(frames.encode(frames.HELLO, 0, msgpack.pack(hello)))
-        until(lambda: gateway.infer([1.0, 2.0]).status == 400, "the new signature holds")
-        runtime.release()
-        assert client.answer().sums == [3.0], "what was asked before is answered"
-    assert gateway.infer([1.0]).sums == [1.0]
-    assert gateway.ask("GET", "/v2/models/m").json["platform"] == "other"
-    assert runtime.connections == 1
+        client.send(infer_request([1.0]))
+        until(lambda: _queued(gateway) == 1, "it waits")
+        assert runtime.items == 0
+        publish(folder / "table.json", table_of(runtime.address, serial=3, version="2", files="new"))
+        assert client.answer().json["model_version"] == "2", "what waited is answered by what its name stands for now"
+    runtime.hello["files"] = "old"
+    publish(folder / "table.json", table_of(runtime.address, serial=4, version="1", files="old"))
+    until(lambda: gateway.infer([1.0]).json["model_version"] == "1")
+
+
+def test_a_replica_that_does_not_say_what_it_has_is_taken_at_its_word(
+    gateway: Gateway, runtime: Runtime, folder: Path
+) -> None:
+    publish(folder / "table.json", table_of(runtime.address, serial=2, version="2", files="any"))
+    until(lambda: gateway.infer([1.0]).json["model_version"] == "2")
+
+
+def test_a_connection_stays_with_its_version_when_the_replica_is_given_another(
+    gateway: Gateway, runtime: Runtime, folder: Path
+) -> None:
+    """As a runtime does: it greets with what is new, and answers the others as before."""
+    runtime.hello["files"] = "old"
+    publish(folder / "table.json", table_of(runtime.address, serial=2, files="old"))
+    until(lambda: gateway.infer([1.0]).status == 200)
+    runtime.hello["files"] = "new"
+    assert gateway.infer([1.0]).json["model_version"] == "1"
+    publish(folder / "table.json", table_of(runtime.address, serial=3, version="2", files="new"))
+    until(lambda: gateway.infer([1.0]).json["model_version"] == "2")
+    until(lambda: runtime.connections == 1, "the old connection is closed, and with it goes the old model")
 
 
 def test_a_large_request_reaches_the_replica_whole(gateway: Gateway, runtime: Runtime) -> None:

@@ -56,6 +56,13 @@ def test_settings_of_a_server() -> None:
     assert (server.batch_auto, server.batch_wait) == (False, 0.0)
 
 
+def test_replicas_answer_for_the_files_of_the_version_that_answers_whatever_they_are_to_have_next() -> None:
+    resource = inference_model("a", "2", serving="1")
+    resource = replace(resource, status={**resource.status, "servingFiles": "those of 1"})
+    [server] = compiled(resource, workload("a.1", "ready", artifacts=[], began="those of 1")).servers
+    assert (server.version, server.files) == ("1", "those of 1")
+
+
 def test_batches_that_find_their_size_and_wait_to_fill() -> None:
     batching = {"batchSize": "auto", "timeoutSeconds": 0.25}
     resource = inference_model("a", serving="1", timeoutMs=500, batching=batching)

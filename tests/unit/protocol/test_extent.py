@@ -22,7 +22,7 @@ MANY = extent.MOST_LISTS + 500
         ("FP64", [MANY, 1], b"[" + b"[]," * (MANY - 1) + b"[ ]]", "send its elements as one flat list"),
         ("BYTES", [MANY, 1], b'[["["],' + b"[]," * MANY + b'["a"]]', f"{MANY + 2} inner lists"),
         ("FP32", [4], b"[" + b"1," * MANY + b"1]", f"data does not fit shape [4]: {MANY + 1} elements where it says 4"),
-        ("INT64", [0], b"[" + b"1," * MANY + b"1]", f"shape [0]: {MANY + 1} elements where it says 1"),
+        ("INT64", [0], b"[" + b"1," * MANY + b"1]", f"shape [0]: {MANY + 1} elements where it says 0"),
         ("FP64", [2, 2], b"[" + b"[1,1]," * 20_000 + b"1]", "40001 elements in 20001 lists where it says 4 in 3"),
     ],
 )

@@ -157,7 +157,7 @@ def test_hello_and_answers(start: Start) -> None:
     peer = runtime.peer()
     assert peer.hello() == {
         "state": "ready", "pid": runtime.process.pid, "framework": "python", "inputs": [], "outputs": [],
-        "strict": False, "batch": True, "table": None, "callers": True,
+        "strict": False, "batch": True, "table": None, "callers": True, "reloads": False, "files": "", "began": "",
     }  # fmt: skip
     peer.ask(5, 1, 2)
     assert peer.reply(5) == [{"next": [2.0], "shared": [2]}, {"next": [3.0], "shared": [2]}]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mizzen.protocol import frames, tensors
+from mizzen.protocol import extent, frames, tensors
 from mizzen.protocol.tensors import Array
 from mizzen.runtime import batches
 from mizzen.runtime.signature import TensorSpec
@@ -89,6 +89,22 @@ def test_bytes_in_base64_reach_the_model_as_they_are() -> None:
     assert ask(model, {"instances": [{"input": {"b64": coded}}]}) == (frames.OK, {"predictions": [1.0]})
     assert ask(model, {"inputs": {"input": [{"b64": coded}]}}) == (frames.OK, {"outputs": [1.0]})
     assert [inputs["input"].tolist() for inputs in model.seen] == [[b"\xff\x00"]] * 3
+
+
+def test_the_word_for_base64_may_be_spelled_with_escapes() -> None:
+    model = Given((TensorSpec("input", "BYTES", (-1,)),), answer={"n": np.array([1.0])})
+    assert ask(model, b'{"instances": [{"\\u00624": "AA=="}]}')[0] == frames.BAD_INPUT
+    assert ask(model, b'{"instances": [{"\\u006264": "AA=="}]}') == (frames.OK, {"predictions": [1.0]})
+
+
+@pytest.mark.parametrize("row", [b"{}", b"[]", b'{"a":[]}'])
+def test_more_rows_than_are_made_objects_of_are_refused_unread(row: bytes) -> None:
+    body = b'{"instances":[' + (row + b",") * (extent.MOST_LISTS // (1 + row.count(b":"))) + row + b"]}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(tensors, "read_document")  # nothing is decoded
+        status, text = ask(Given(MATRIX), body)
+    assert status == frames.BAD_INPUT
+    assert f"lists and objects, more than {extent.MOST_LISTS}: send its rows in several requests" in text
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,18 @@ def test_a_killed_supervisor_is_revived_with_the_same_processes(plane: Supervise
     assert survivors.find(plane.home) == []
 
 
+def test_what_varies_is_known_to_the_next_supervisor(plane: Supervised) -> None:
+    plane.start(plane.keeper("plane"), listeners=(CONTROL,))
+    says = "import os, time; print(os.environ['WHICH'], flush=True); time.sleep(600)"
+    plane.apply(plane.spec("runtime", says, varying={"WHICH": "first"}))
+    until(lambda: plane.log("runtime") == "first\n")
+    plane.apply(plane.spec("runtime", says, varying={"WHICH": "second"}))
+    plane.kill()
+    until(lambda: alive(plane.home))
+    os.kill(plane.pid("runtime"), signal.SIGKILL)
+    until(lambda: plane.log("runtime") == "first\nsecond\n")
+
+
 def test_of_several_candidates_one_wins(plane: Supervised) -> None:
     plane.start(*(plane.keeper(f"gateway-{number}") for number in range(3)), listeners=(CONTROL,))
     pids = {key: plane.pid(key) for key in plane.views()}

@@ -8,7 +8,14 @@ from datetime import datetime
 from mizzen.controllers.serving.facts import ServingFacts
 from mizzen.controllers.serving.meaning import Obstacle, is_numbered, meant_version, not_found, servable
 from mizzen.controllers.serving.readiness import not_true, patience, ready
-from mizzen.controllers.serving.switching import answering, lingering, may_take_over, old_workload
+from mizzen.controllers.serving.switching import (
+    answering,
+    kept,
+    lingering,
+    may_take_over,
+    next_workload,
+    old_workload,
+)
 from mizzen.errors import Invalid
 from mizzen.kinds import catalog, placement, running
 from mizzen.kinds.fetching import Fetching, NoFetching, Progress, entry_of
@@ -141,33 +148,45 @@ class Serving:
         now: datetime,
     ) -> Decision:
         told = InferenceModelStatus.of(facts.resource)
-        wanted = running.workload_of(facts.resource, spec, version, facts.children)
+        beside = running.workload_of(facts.resource, spec, version, facts.children)
+        wanted = next_workload(facts, told, beside)
+        files = running.files_digest(wanted.spec["artifacts"])
         workload = facts.child(wanted.meta.name)
         old = None if spec.replicas == 0 else old_workload(facts, spec, told, wanted)
-        served, answers = told.serving_version, told.serving_workload
+        served, answers, served_files = told.serving_version, told.serving_workload, told.serving_files
+        mine = answering(facts.resource, told) == wanted.meta.name
+        reloading = False
         staying: tuple[Resource, ...] = ()
-        if may_take_over(spec, workload, old):
-            served, answers, old = version.version, wanted.meta.name, None
+        if may_take_over(spec, files, workload, old):
+            served, answers, served_files, old = version.version, wanted.meta.name, files, None
             staying = lingering(facts, told, wanted)
         elif old is not None:
             answers = old.meta.name
+        elif mine and told.serving_files not in ("", files) and spec.replicas > 0:
+            reloading = True
         else:
             # What still answers to its name is what is wanted, away for a moment; or nothing does.
-            staying = lingering(facts, told, wanted) if answering(facts.resource, told) == wanted.meta.name else ()
+            staying = lingering(facts, told, wanted) if mine else ()
             served = served if served == version.version else None
             answers = wanted.meta.name if served else None
+            served_files = files if served else ""
         children = (wanted, old) if old is not None else (wanted, *staying)
         target = None if spec.target_version == version.version else version.version
         accepted = catalog.warned(accepted, tuple(_not_offered(spec)))
-        conditions = (accepted, ready(spec, version.version, workload, now, switching=old is not None))
+        is_ready = ready(spec, version.version, workload, now, switching=old is not None, reloading=reloading)
         counted = facts.child(old.meta.name) if old is not None else workload
-        now_told = {"target_version": target, "serving_version": served, "serving_workload": answers}
-        status = self._status(facts.resource, told.model_copy(update=now_told), counted, conditions)
+        now_told = {
+            "target_version": target,
+            "serving_version": served,
+            "serving_workload": answers,
+            "serving_files": served_files,
+        }
+        status = self._status(facts.resource, told.model_copy(update=now_told), counted, (accepted, is_ready))
         again = LOOK if staying else patience(workload, now)
         return Decision(
             children=children,
             status=status,
-            notes=tuple(_notes(facts.resource, told, status)),
+            notes=(*_refusals(facts, told, version), *_notes(facts.resource, told, status)),
             again=again if again > 0 else None,
         )
 
@@ -176,7 +195,7 @@ class Serving:
         conditions = (accepted, not_true("Ready", reason, message))
         counted = facts.child(answering(facts.resource, told))
         return Decision(
-            children=tuple(child for child in facts.children if not child.deleting),
+            children=tuple(kept(facts, told, child) for child in facts.children if not child.deleting),
             status=self._status(facts.resource, told, counted, conditions),
             again=PROGRESS if reason == "Fetching" else None,
         )
@@ -196,6 +215,7 @@ class Serving:
             target_version=told.target_version,
             serving_version=told.serving_version,
             serving_workload=told.serving_workload,
+            serving_files=told.serving_files,
             signature=WorkloadStatus.of(workload).signature if workload and told.serving_version else None,
             replicas=len(replicas),
             ready_replicas=sum(replica.state == "ready" for replica in replicas),
@@ -219,6 +239,14 @@ def _notes(resource: Resource, told: InferenceModelStatus, status: InferenceMode
     same = told.serving_workload == status.serving_workload and told.observed_generation == resource.meta.generation
     if same and status.restarts > told.restarts:
         yield Note("ReplicaEnded", "a replica ended and was started again; its log may say why", warning=True)
+
+
+def _refusals(facts: ServingFacts, told: InferenceModelStatus, version: ModelVersionSpec) -> Iterator[Note]:
+    answers = facts.child(answering(facts.resource, told))
+    why = running.refusal(answers) if answers is not None else ""
+    if why:
+        said = f"what answers does not take the files of version {version.version}, which is started beside it: {why}"
+        yield Note("ReloadRefused", said, warning=True)
 
 
 async def _children(store: Store, resource: Resource) -> tuple[Resource, ...]:

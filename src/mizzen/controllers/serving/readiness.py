@@ -16,11 +16,21 @@ START_LIMIT = timedelta(minutes=10)
 
 
 def ready(
-    spec: InferenceModelSpec, version: str, workload: Resource | None, now: datetime, *, switching: bool
+    spec: InferenceModelSpec,
+    version: str,
+    workload: Resource | None,
+    now: datetime,
+    *,
+    switching: bool,
+    reloading: bool = False,
 ) -> Condition:
-    """Of what the spec asks for: while the Workload before it still answers, not yet."""
+    """Of what the spec asks for: while the Workload before it still answers, or the same with what it had before, not
+    yet."""
     if spec.replicas == 0:
         return not_true("Ready", "NoReplicas", "spec.replicas is 0")
+    if reloading:
+        message = f"replicas load the files of version {version} without a restart; what answered before goes on"
+        return not_true("Ready", "Reloading", message)
     replicas = WorkloadStatus.of(workload).replicas if workload else ()
     if workload is not None and is_available(workload) and not switching:
         return Condition(type="Ready", status="True", reason="Serving", message=f"version {version} answers")

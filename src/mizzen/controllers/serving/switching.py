@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mizzen.controllers.serving.facts import ServingFacts, is_available
 from mizzen.kinds import running
 from mizzen.kinds.meta import Resource
@@ -10,19 +12,40 @@ from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, workl
 from mizzen.kinds.workload import WorkloadStatus
 
 
+def next_workload(facts: ServingFacts, told: InferenceModelStatus, beside: Resource) -> Resource:
+    """`beside`, or the one that answers, where that takes the files of the version without a restart."""
+    answers, there = facts.child(answering(facts.resource, told)), facts.child(beside.meta.name)
+    begun = there is not None and running.serves(there, beside.spec)
+    # Whoever cannot say which files answer now could not tell the old ones from the new.
+    if answers is None or begun or not told.serving_files:
+        return beside
+    return running.in_place(answers, beside) or beside
+
+
 def old_workload(
     facts: ServingFacts, spec: InferenceModelSpec, told: InferenceModelStatus, wanted: Resource
 ) -> Resource | None:
-    """The Workload that answers now, to be kept during a switch: as it is, or rebuilt if it was lost."""
+    """The Workload that answers now, to be kept during a switch, or rebuilt if it was lost."""
     name = answering(facts.resource, told)
     if name is None or name == wanted.meta.name:
         return None
     there = facts.child(name)
     if there is not None:
-        return there
+        return kept(facts, told, there)
     if facts.serving is None:
         return None
     return running.workload_of(facts.resource, spec, ModelVersionSpec.of(facts.serving), facts.children)
+
+
+def kept(facts: ServingFacts, told: InferenceModelStatus, child: Resource) -> Resource:
+    """As it is; of the one that answers, with the files of the version it answers for, should it have been given
+    those of another one that it did not take, or that is not asked for any more."""
+    if child.meta.name != answering(facts.resource, told) or facts.serving is None or not told.serving_files:
+        return child
+    if running.files_digest(child.spec.get("artifacts", ())) == told.serving_files:
+        return child
+    artifacts = [artifact.wire() for artifact in ModelVersionSpec.of(facts.serving).artifacts]
+    return replace(child, spec={**child.spec, "artifacts": artifacts})
 
 
 def answering(resource: Resource, told: InferenceModelStatus) -> str | None:
@@ -32,9 +55,10 @@ def answering(resource: Resource, told: InferenceModelStatus) -> str | None:
     return told.serving_workload or workload_name(resource.meta.name, told.serving_version)
 
 
-def may_take_over(spec: InferenceModelSpec, new: Resource | None, old: Resource | None) -> bool:
-    """Beside one that answers, only with as many replicas as are asked for: the load is there from the first moment."""
-    if new is None or not is_available(new):
+def may_take_over(spec: InferenceModelSpec, files: str, new: Resource | None, old: Resource | None) -> bool:
+    """All that answer have these files. Beside one that answers, only with as many replicas as are asked for: the load
+    is there from the first moment."""
+    if new is None or not is_available(new) or not running.has_files(new, files):
         return False
     if old is None or not is_available(old):
         return True

@@ -18,6 +18,7 @@ from typing import TypeAlias
 from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Capability, Observation
 from mizzen.engines.local import logs
+from mizzen.engines.local.reloads import Reloads
 from mizzen.engines.local.replicas import (
     Obstacle,
     Place,
@@ -68,6 +69,7 @@ class LocalEngine:
         self._now = now
         self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._sight = Sight(home, self._hint)
+        self._reloads = Reloads(self._sight, self._hint)
         self._looking: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
@@ -105,6 +107,9 @@ class LocalEngine:
                 seen[index] = held_up(place, index, obstacle, seen=seen.get(index))
             elif index not in seen:
                 seen[index] = unseen(place, index, told=told.get(index))
+        if obstacle is None:
+            self._reloads.go_on(place, spec, seen)
+        seen = self._reloads.told(place, spec, seen, obstacle)
         signature = self._sight.signature(place.uid) or WorkloadStatus.of(workload).signature
         return Observation(tuple(seen[index] for index in sorted(seen)), signature)
 
@@ -120,6 +125,7 @@ class LocalEngine:
                 return False
             await asyncio.to_thread(_clear, place)
         self._sight.unfollow(place.uid)
+        self._reloads.forget(place)
         self._attempts = {key: value for key, value in self._attempts.items() if not key.startswith(place.prefix)}
         for known in (self._refs, self._shares, self._laid_out, self._turns):
             known.pop(place.uid, None)
@@ -153,6 +159,7 @@ class LocalEngine:
 
     async def close(self) -> None:
         """Stops looking. The processes go on."""
+        self._reloads.close()
         self._sight.close()
         if self._client is not None:
             self._client.close()
@@ -208,7 +215,9 @@ class LocalEngine:
     async def _lay_out(self, place: Place, spec: WorkloadSpec) -> None:
         digest = artifacts_digest(spec)
         if self._laid_out.get(place.uid) != digest:
-            await asyncio.to_thread(self._blobs.lay_out, spec.artifacts, place.files)
+            if spec.began:
+                await asyncio.to_thread(self._reloads.clear, place, self._reloads.in_use(place, spec))
+            await asyncio.to_thread(self._blobs.lay_out, spec.artifacts, place.folder(spec, digest))
             self._laid_out[place.uid] = digest
 
     async def _ask_for(
@@ -217,10 +226,7 @@ class LocalEngine:
         """Runs what the spec wants, as far as it is due, and nothing else of this workload. None: start nothing now."""
         indices = range(spec.replicas)
         threads = threads_of(spec, self._cores, self._replicas())
-        wanted = [
-            process_of(spec, place, index, python=self._python, threads=threads, secrets=secrets) for index in indices
-        ]
-        keys = {process.key for process in wanted}
+        keys = {place.key(index) for index in indices}
 
         def ready(view: ProcessView) -> bool:
             return self._status(place, view, told, indices).state == "ready"
@@ -230,6 +236,19 @@ class LocalEngine:
             if spec.restart == "Always":
                 before = await self._given_another_chance(client, before)
             self._sight.see_only(place.uid, before)
+            serving = [view for view in before if ready(view)]
+            stuck = self._reloads.stuck(place, spec, serving)
+            if stuck is not None:
+                self._sight.see(await client.remove(stuck.key) or replace(stuck, state=State.GONE, pid=None))
+                serving.remove(stuck)
+            files = self._reloads.at_start(place, spec, told, serving)
+            wanted = [
+                process_of(
+                    spec, place, index,
+                    python=self._python, threads=threads, secrets=secrets, files=files.get(index),
+                )
+                for index in indices
+            ]  # fmt: skip
             for process in due(wanted, {view.key: view for view in before}, ready) if secrets is not None else ():
                 self._sight.see(await client.apply(process))
             for surplus in (view for view in before if view.key not in keys):
@@ -258,8 +277,8 @@ class LocalEngine:
         self, place: Place, view: ProcessView, told: Mapping[int, ReplicaStatus], wanted: Container[int]
     ) -> ReplicaStatus:
         index = place.index(view.key)
-        readiness = self._sight.readiness(view.key)
-        return status_of(view, readiness, place, index, told=told.get(index), wanted=index in wanted)
+        readiness, said = self._sight.readiness(view.key), self._sight.said(view.key)
+        return status_of(view, readiness, place, index, told=told.get(index), wanted=index in wanted, said=said)
 
     @asynccontextmanager
     async def _supervisor(self) -> AsyncIterator[Client]:

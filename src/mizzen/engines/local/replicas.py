@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mizzen.engines.local.probe import Readiness
+from mizzen.engines.local.probe import Readiness, Said
+from mizzen.kinds import running
 from mizzen.kinds.text.quantities import amount
 from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, ReplicaState, ReplicaStatus, WorkloadSpec
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import KEPT_MEMORY, ProcessSpec, ProcessView, State
 
+SAID_NOTHING = Said()
 RANK = 2
 """Runtimes are stopped last: gateways owe their callers what runtimes still compute."""
 
@@ -44,6 +46,10 @@ class Place:
     @property
     def files(self) -> Path:
         return self.work / "files"
+
+    def folder(self, spec: WorkloadSpec, digest: str) -> Path:
+        """Of the files that are called so. Each has its own: a process may have those it was given before open."""
+        return self.files if digest == began_with(spec) else self.work / f"files-{digest}"
 
     @property
     def prefix(self) -> str:
@@ -85,8 +91,12 @@ def split_key(key: str) -> tuple[str, int] | None:
 
 
 def artifacts_digest(spec: WorkloadSpec) -> str:
-    listing = "".join(f"{artifact.path}\0{artifact.digest}\0" for artifact in spec.artifacts)
-    return hashlib.sha256(listing.encode()).hexdigest()[:16]
+    return running.files_digest({"path": artifact.path, "digest": artifact.digest} for artifact in spec.artifacts)
+
+
+def began_with(spec: WorkloadSpec) -> str:
+    """The files that make its processes what they are: those that they are given later make them no other ones."""
+    return spec.began or artifacts_digest(spec)
 
 
 def secrets_digest(spec: WorkloadSpec) -> str:
@@ -127,8 +137,12 @@ def process_of(
     python: str,
     threads: int = 1,
     secrets: Mapping[str, str] | None = None,
+    files: str | None = None,
 ) -> ProcessSpec:
-    """`secrets` are the values of `spec.secret_env`, by the names of the variables."""
+    """`secrets` are the values of `spec.secret_env`, by the names of the variables. `files`: those that it begins with
+    when it is started next; None: as the spec says."""
+    files = files or artifacts_digest(spec)
+    reloaded = {"MIZZEN_RELOADED": str(place.folder(spec, files)), "MIZZEN_RELOADED_DIGEST": files}
     program, *arguments = spec.command
     memory = memory_of(spec)
     argv = (python, "-P", *arguments) if program == "python" else spec.command
@@ -140,15 +154,16 @@ def process_of(
             **spec.env,
             "MIZZEN_SOCKET": str(place.socket(index)),
             "MIZZEN_ARTIFACTS": str(place.files),
-            # Not read by anybody: they make a process with other files or other secrets another process, started anew.
-            "MIZZEN_ARTIFACTS_DIGEST": artifacts_digest(spec),
+            # Also because they make a process with other files or other secrets another process, started anew.
+            "MIZZEN_ARTIFACTS_DIGEST": began_with(spec),
             **({"MIZZEN_SECRETS_DIGEST": secrets_digest(spec)} if spec.secret_env else {}),
             "MIZZEN_TERMINATION_LOG": str(place.termination_log(index)),
             "MIZZEN_DATA_DIR": str(place.home.data_dir),
             **({"MIZZEN_MEMORY": str(memory)} if memory is not None else {}),
         },
-        # How many others there are must not make it another process: what it may use is said at its next start.
-        varying=dict.fromkeys(_THREADS, str(threads)),
+        # How many others there are must not make it another process: what it may use is said at its next start. Nor do
+        # files that it takes without a restart.
+        varying=dict.fromkeys(_THREADS, str(threads)) | (reloaded if files != began_with(spec) else {}),
         memory=memory,
         secret_names=tuple(sorted(spec.secret_env)),
         secrets=secrets or {},
@@ -162,10 +177,19 @@ def process_of(
 
 
 def status_of(
-    view: ProcessView, readiness: Readiness, place: Place, index: int, *, told: ReplicaStatus | None, wanted: bool
+    view: ProcessView,
+    readiness: Readiness,
+    place: Place,
+    index: int,
+    *,
+    told: ReplicaStatus | None,
+    wanted: bool,
+    said: Said = SAID_NOTHING,
 ) -> ReplicaStatus:
     """`told` is what was reported last, maybe by an engine before this one."""
     state = _state(view, readiness, told, wanted=wanted)
+    if not said.files and told is not None:
+        said = Said(files=told.files, reloads=told.reloads)
     return ReplicaStatus(
         index=index,
         state=state,
@@ -175,6 +199,8 @@ def status_of(
         exit_code=view.exit_code,
         reason="OutOfMemory" if state != "ready" and view.exit_code == EXIT_OUT_OF_MEMORY else "",
         message="" if state == "ready" else _message(view, wanted=wanted),
+        files=said.files,
+        reloads=said.reloads,
     )
 
 

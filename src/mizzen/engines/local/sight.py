@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from mizzen.engines.local.probe import Probe, Readiness
+from mizzen.engines.local.probe import Probe, Readiness, Said
 from mizzen.engines.local.replicas import Place, split_key
 from mizzen.kinds.parts.signatures import Signature
 from mizzen.supervisor.client import Client, SupervisorGone
@@ -48,8 +48,16 @@ class Sight:
         return dict(self._views.get(uid, {}))
 
     def readiness(self, key: str) -> Readiness:
-        _, probe = self._probes.get(key, (0, None))
+        probe = self.probe(key)
         return probe.readiness if probe is not None else "unknown"
+
+    def said(self, key: str) -> Said:
+        probe = self.probe(key)
+        return probe.said if probe is not None else Said()
+
+    def probe(self, key: str) -> Probe | None:
+        """Of a process that runs, as far as it is seen."""
+        return self._probes.get(key, (0, None))[1]
 
     def signature(self, uid: str) -> Signature | None:
         """What the replicas of a workload take and give, as far as one has said so."""

@@ -43,7 +43,7 @@ def reloaded(model: LoadedModel, wanted: Wanted, folder: Path) -> LoadedModel:
 
     Callers know the old one's signature: LoadError when the new one's is another.
     """
-    inner = model.model if isinstance(model, declared.DeclaredModel) else model
+    inner = _inner(model)
     if isinstance(inner, Reloads):
         new = declared.applied(inner.reload(folder), wanted.inputs, wanted.outputs)
     elif wanted.framework == "python":
@@ -53,6 +53,15 @@ def reloaded(model: LoadedModel, wanted: Wanted, folder: Path) -> LoadedModel:
     if _signature(new) != _signature(model):
         raise LoadError("the new parameters take or give something else than the old ones: only a restart takes them")
     return new
+
+
+def reloads(model: LoadedModel) -> bool:
+    """Does it read new parameters itself?"""
+    return isinstance(_inner(model), Reloads)
+
+
+def _inner(model: LoadedModel) -> LoadedModel:
+    return model.model if isinstance(model, declared.DeclaredModel) else model
 
 
 def _signature(model: LoadedModel) -> tuple[object, ...]:
