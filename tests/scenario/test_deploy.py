@@ -132,6 +132,31 @@ def test_undeploy_ends_the_process_and_the_name(plane: planes.TestPlane, tmp_pat
     assert reply.status_code in (404, 503)
 
 
+def test_one_of_two_versions_ends_and_the_other_is_scaled(plane: planes.TestPlane, tmp_path: Path) -> None:
+    before = set(plane.pids("runtime"))
+    (tmp_path / "twice.py").write_text("def one(inputs):\n    return [1]\n")
+    plane.cli("deploy", "twice:one", "--name", "twice", cwd=tmp_path)
+    (tmp_path / "twice.py").write_text("def one(inputs):\n    return [2]\n")
+    plane.cli("deploy", "twice:one", "--name", "twice", "--no-promote", cwd=tmp_path)
+    refused = plane.cli("undeploy", "twice", "--version", "1", check=False)
+    assert "version 1 of twice is current: without it, calls of twice would get 503" in refused.stderr
+    assert "hint: 'mizzen promote twice 2' makes version 2 current first; --force ends it" in refused.stderr
+
+    assert plane.cli("scale", "twice", "3").stdout == "twice-1 has 3 replicas\n"
+    assert len(set(plane.pids("runtime")) - before) == 4
+    told = [each for each in plane.status()["processes"] if each.get("server") == "twice-1"]
+    named = [(each["namespace"], each["model"], each["replica"]) for each in told]
+    assert sorted(named) == [("default", "twice", 0), ("default", "twice", 1), ("default", "twice", 2)]
+    assert plane.cli("scale", "twice-1", "1").stdout == "twice-1 has 1 replica\n"
+    assert len(set(plane.pids("runtime")) - before) == 2
+
+    plane.cli("undeploy", "twice", "--version", "1", "--force")
+    refused = plane.cli("predict", "twice", "--data", "[[1]]", check=False)
+    assert "error: version 1 of 'twice' is not served; 'mizzen serve twice 1' serves it" in refused.stderr
+    plane.cli("promote", "twice", "2")
+    assert plane.cli("undeploy", "twice", "--version", "2").stdout == "twice-2 ended\n"  # the last of all may
+
+
 def _history(plane: planes.TestPlane, model: str) -> list[dict[str, str]]:
     headers = {"authorization": f"Bearer {plane.token()}"}
     items: list[dict[str, str]] = httpx2.get(

@@ -25,7 +25,7 @@ The Open Inference Protocol (V2) in JSON or with binary tensors, with the extens
 Serving and KServe have it. Paths without a namespace mean `default`. A version in a path may be an alias; a label is
 one. Bodies may be packed with gzip or deflate, and are read as JSON whatever type they are said to be. Every error is
 `{"error": text}`. Wherever it goes, a request that is no HTTP, comes too slowly or is too large is refused with 400,
-408, 413 or 431."""
+408, 413 or 431; one whose Transfer-Encoding is more than chunked, with 501."""
 TAGS = {
     "server": "The gateway itself.",
     "models": "What is served, and what it answers.",
@@ -76,6 +76,8 @@ _TENSOR: dict[str, Schema] = {
     "datatype": {"type": "string", "enum": list(v2.Datatype.__args__)},  # type: ignore[attr-defined]
     "data": {"type": "array", "items": {}, "description": "The values, in rows or flat."},
 }
+_NAMED: Schema = {**_TENSOR["name"], "maxLength": v2.MAX_NAME}
+_GIVEN: dict[str, Schema] = {**_TENSOR, "name": _NAMED, "shape": {**_TENSOR["shape"], "maxItems": v2.MAX_DIMS}}
 _SHAPED = many({**NUMBER, "description": "-1: any size."})
 
 SHAPES: dict[str, Schema] = {
@@ -103,16 +105,17 @@ SHAPES: dict[str, Schema] = {
         ),
         "name", "versions", "platform", "inputs", "outputs",
     ),
-    "InputTensor": needs(shape("", **_TENSOR, parameters=maybe(OPEN)), "name", "shape", "datatype", "data"),
-    "RequestedOutput": needs(shape("", name=_TENSOR["name"], parameters=maybe(OPEN)), "name"),
+    "InputTensor": needs(shape("", **_GIVEN, parameters=maybe(OPEN)), "name", "shape", "datatype", "data"),
+    "RequestedOutput": needs(shape("", name=_NAMED, parameters=maybe(OPEN)), "name"),
     "InferRequest": needs(
         shape(
             "",
-            inputs={**many(ref("InputTensor")), "minItems": 1},
+            inputs={**many(ref("InputTensor")), "minItems": 1, "maxItems": v2.MAX_TENSORS},
             id=maybe({**text("Comes back with the answer."), "maxLength": v2.MAX_ID}),
             parameters=maybe({**OPEN, "description": "`timeout`: how long it may take, in microseconds. "
                                                      "`binary_data_output`: all outputs as bytes behind the JSON."}),
-            outputs={**maybe(many(ref("RequestedOutput"))), "description": "Only these; all, if absent."},
+            outputs={**maybe({**many(ref("RequestedOutput")), "maxItems": v2.MAX_TENSORS}),
+                     "description": "Only these; all, if absent."},
         ),
         "inputs",
     ),

@@ -22,6 +22,7 @@ from mizzen.cli import (
     output,
     past,
     people,
+    scaling,
     secrets,
     top,
     up,
@@ -41,7 +42,7 @@ app = Group(
 )
 _COMMANDS: tuple[Callable[..., None], ...] = (
     up.up, up.down, up.status,
-    deploy.deploy, deploy.serve, deploy.undeploy, deploy.promote, deploy.predict,
+    deploy.deploy, deploy.serve, scaling.scale, deploy.undeploy, deploy.promote, deploy.predict,
     files.apply, files.lint, files.diff, explain.explain,
     inspect.get, describe.describe, inspect.delete, inspect.logs, top.top,
     past.history, past.rollback,

@@ -107,6 +107,10 @@ def serve(
 def undeploy(
     name: ModelArgument,
     version: Annotated[str | None, typer.Option(help="Only this version; default: all that are served.")] = None,
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also the current version while others are served: its callers get 503.")
+    ] = False,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
@@ -117,7 +121,7 @@ def undeploy(
     Example:
       mizzen undeploy iris --version 1
     """
-    ended = call(data_dir, lambda plane: plane.undeploy(name, version), namespace)
+    ended = call(data_dir, lambda plane: plane.undeploy(name, version, force=force), namespace)
     output.outcome({"ended": ended}, form, "\n".join(f"{server} ended" for server in ended))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 _PROCESS = re.compile(r"plane|supervisor|gateway(-\d+)?")
 _ACCESS = "access"
+_LOCAL = ("plane", "gateway", "supervisor", _ACCESS)
+"""Logs that no plane shows: they are files in its data dir."""
 
 
 def get(
@@ -139,17 +143,23 @@ def logs(
       mizzen logs access -f
     """
     if name == _ACCESS or _PROCESS.fullmatch(name):
+        _refuse_elsewhere(name, data_dir)
         files = _access_logs(data_dir) if name == _ACCESS else [_log_file(name, data_dir)]
         for piece in tail.read(files, lines, follow=follow):
-            output.say(piece, nl=False)
+            output.say(piece, nl=False, colours=True)
         return
 
     async def work(plane: AsyncPlane) -> None:
-        server = await plane.server_of(name)
+        try:
+            server = await plane.server_of(name)
+        except errors.NotFound as error:
+            if not (close := difflib.get_close_matches(name, _LOCAL, n=1, cutoff=0.75)):
+                raise
+            raise errors.NotFound(error.message, hint=f"did you mean '{close[0]}'?") from error
         if server != name:
             output.note(f"model '{name}' is served by {server}, which printed this:")
         async for piece in plane.logs(server, tail=lines, follow=follow):
-            output.say(piece, nl=False)
+            output.say(piece, nl=False, colours=True)
 
     call(data_dir, work, namespace)
 
@@ -169,6 +179,16 @@ def _show(items: list[dict[str, Any]], columns: Columns, form: Listed) -> None:
         output.table(columns.titles, map(columns.row, items))
     else:
         output.note(f"no {columns.kind.plural}")
+
+
+def _refuse_elsewhere(name: str, data_dir: Path | None) -> None:
+    """BadRequest when a plane is named by its address: then the files here are most likely another one's."""
+    url = os.environ.get("MIZZEN_URL")
+    if url and data_dir is None:
+        raise errors.BadRequest(
+            f"the log of '{name}' is a file in the data dir of a plane, and MIZZEN_URL={url} names none",
+            hint=f"on its machine: 'mizzen logs {name} --data-dir DIR'",
+        )
 
 
 def _access_logs(data_dir: Path | None) -> list[Path]:
@@ -194,6 +214,6 @@ def _log_file(process: str, data_dir: Path | None) -> Path:
     for file in candidates:
         if file.is_file():
             return file
-    there = ", ".join(sorted(file.stem for file in folder.glob("*.log")))
+    there = ", ".join(sorted(file.stem for file in folder.glob("*.log") if _PROCESS.fullmatch(file.stem)))
     hint = f"logs there: {there}" if there else "no plane has run there: 'mizzen up' starts one"
     raise errors.NotFound(f"no log of '{process}' in {folder}", hint=hint)

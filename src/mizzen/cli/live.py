@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any, Final
 
-from mizzen.cli import stats
+from mizzen.cli import output, stats
 from mizzen.cli.interrupts import Interrupts
 from mizzen.errors import MizzenError
 from mizzen.sdk.client import AsyncPlane
@@ -53,7 +53,7 @@ class _Sampler:
                     after = stats.read(await plane.metrics(), time.monotonic())
                     ready = _ready((await plane.list("inferencemodels"))["items"])
                 except MizzenError as error:
-                    self._said = error.message
+                    self._said = output.shown(error.message)
                 else:
                     before = before or after  # what was asked before we looked is no rate
                     self._said = sentence(ready, stats.rate(before, after), stats.median(before, after))

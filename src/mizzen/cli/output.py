@@ -1,14 +1,20 @@
-"""What commands print: results on stdout as table, JSON or YAML; errors on stderr as `error:` and `hint:`."""
+"""What commands print: results on stdout as table, JSON or YAML; errors on stderr as `error:` and `hint:`.
+
+Much of it was written by models, their authors and other planes. On a terminal it is only text: what would move the
+cursor, change the title or answer in the person's name is shown as `\\u001b` and the like.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final, TextIO
 
 import typer
 
@@ -31,9 +37,17 @@ class Listed(StrEnum):
     YAML = "yaml"
 
 
-def say(text: str = "", *, nl: bool = True) -> None:
-    """A piece of the result. When nobody reads it any more (`| head -1`), the command has done its work and ends."""
-    if not _echo(text, nl=nl):
+_CONTROLS: Final = re.compile(r"(?!\n|\t|\r\n)[\x00-\x1f\x7f-\x9f]")
+_UNCOLOURED: Final = re.compile(rf"(?!\x1b\[[0-9;:]*m){_CONTROLS.pattern}")
+"""Without what begins a colour."""
+
+
+def say(text: str = "", *, nl: bool = True, colours: bool = False) -> None:
+    """A piece of the result. When nobody reads it any more (`| head -1`), the command has done its work and ends.
+
+    With `colours`, those that are in it are shown.
+    """
+    if not _echo(text, nl=nl, colours=colours):
         raise typer.Exit
 
 
@@ -146,8 +160,16 @@ def _shown(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _echo(text: str, *, nl: bool = True, err: bool = False) -> bool:
+def shown(text: str, *, colours: bool = False) -> str:
+    """As it may reach a terminal. What is escaped is so as in JSON, which stays JSON."""
+    return (_UNCOLOURED if colours else _CONTROLS).sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _echo(text: str, *, nl: bool = True, err: bool = False, colours: bool = False) -> bool:
     """Whether somebody reads."""
+    stream: TextIO | None = sys.stderr if err else sys.stdout
+    if stream is not None and stream.isatty():
+        text = shown(text, colours=colours)
     try:
         typer.echo(text, nl=nl, err=err)
     except BrokenPipeError:

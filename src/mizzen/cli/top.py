@@ -30,6 +30,10 @@ _PATIENCE: Final = 1.0
 _RIGHT: Final = frozenset(
     {"REQ/S", "ERR/S", "P50", "P95", "P99", "FLIGHT", "WAIT", "BATCH", "MEMORY", "CPU", "RESTARTS"}
 )
+_FIRST_OUT: Final = ("BATCH", "FLIGHT", "P95", "MEMORY", "WAIT", "CPU", "P50", "ERR/S", "REPLICAS", "RESTARTS")
+"""Columns that are left out on a narrow terminal, in this order."""
+_GAP: Final = 2
+"""Spaces between columns."""
 
 Usage = Mapping[str, Any]
 
@@ -106,7 +110,7 @@ async def _show(plane: AsyncPlane, namespace: str | None, sort: Sort) -> None:
                 trouble = f"{error.message}; waiting for it"
             except TimeoutError:
                 trouble = f"{plane.place.control_url} does not answer; waiting for it"
-            live.update(_screen(shown, sort, trouble), refresh=True)
+            live.update(_screen(shown, sort, trouble, live.console.width), refresh=True)
             try:
                 async with asyncio.timeout(EVERY):
                     await ended.wait()
@@ -138,13 +142,16 @@ def _keys(end: Callable[[], None]) -> Iterator[None]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-def _screen(usage: Usage | None, sort: Sort, trouble: str) -> RenderableType:
+def _screen(usage: Usage | None, sort: Sort, trouble: str, width: int) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    parts: list[RenderableType] = [Text(trouble or headline(usage), style="bold red" if trouble else "dim")]
-    for _, (titles, *rows) in tables(usage, sort) if usage is not None else ():
+    parts: list[RenderableType] = [
+        Text(output.shown(trouble or headline(usage)), style="bold red" if trouble else "dim")
+    ]
+    for _, lines in tables(usage, sort) if usage is not None else ():
+        titles, *rows = fitting(lines, width)
         table = Table(box=None, pad_edge=False, header_style="bold", style="dim" if trouble else "")
         for title in titles:
             table.add_column(title, justify="right" if title in _RIGHT else "left", no_wrap=True)
@@ -152,6 +159,18 @@ def _screen(usage: Usage | None, sort: Sort, trouble: str) -> RenderableType:
             table.add_row(*row)
         parts += [Text(""), table]
     return Group(*parts)
+
+
+def fitting(lines: list[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
+    """Without the columns that a narrow terminal has no room for, those first that tell least: cut in half, all of them
+    would tell nothing."""
+    for left_out in _FIRST_OUT:
+        columns = list(zip(*lines, strict=True))
+        if sum(max(map(len, column)) for column in columns) + _GAP * (len(columns) - 1) <= width:
+            break
+        kept = [column for column in columns if column[0] != left_out]
+        lines = list(zip(*kept, strict=True))
+    return lines
 
 
 def headline(usage: Usage | None) -> str:

@@ -17,6 +17,7 @@ from mizzen.cli.session import DataDir, Output
 if TYPE_CHECKING:
     from mizzen.sdk.locate import Place
 
+_PATIENCE: Final = 2.0
 _TOLD: Final = ("key", "state", "pid", "restarts", "message")
 """Of each process."""
 
@@ -92,6 +93,7 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
         info, processes = client.ask(home, "info"), client.ask(home, "list")["processes"]
     except client.SupervisorGone as error:
         raise errors.Unavailable(f"the supervisor of {home.data_dir} does not answer", hint="try again") from error
+    replicas = _replicas(place)
     found: dict[str, Any] = {
         "control_url": place.control_url,
         "tls_url": place.tls_url,
@@ -100,7 +102,9 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
         "data_dir": str(home.data_dir),
         "pid": next((process["pid"] for process in processes if process["key"] == "plane"), None),
         "supervisor_pid": info["pid"],
-        "processes": [{name: process[name] for name in _TOLD} for process in processes],
+        "processes": [
+            {name: process[name] for name in _TOLD} | _replica(process["key"], replicas) for process in processes
+        ],
     }
     if form is not Format.TABLE:
         output.data(found, form)
@@ -108,36 +112,44 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
     for key in ("control_url", "tls_url", "inference_url", "data_dir", "supervisor_pid"):
         output.say(f"{key.replace('_', ' '):<15} {found[key] or ''}")
     output.say()
-    names = _server_names(place)
     output.table(
         ("PROCESS", "STATE", "PID", "RESTARTS", "MESSAGE"),
         (
-            (_named(each["key"], names), each["state"], str(each["pid"] or ""), str(each["restarts"]), each["message"])
-            for each in processes
+            (_named(each), each["state"], str(each["pid"] or ""), str(each["restarts"]), each["message"])
+            for each in found["processes"]
         ),
     )
 
 
-def _server_names(place: Place) -> dict[str, str]:
-    """The InferenceModel behind each Workload's uid; empty when the plane is not there to tell."""
+def _replicas(place: Place) -> dict[str, dict[str, str]]:
+    """The model and InferenceModel behind each Workload's uid; empty when the plane is not there to tell."""
     from mizzen.sdk.client import AsyncPlane
 
-    async def ask() -> dict[str, str]:
-        async with AsyncPlane(place, patience=0.0) as plane:
-            workloads = (await plane.list("workloads"))["items"]
+    async def ask() -> dict[str, dict[str, str]]:
+        # A plane that is being brought back takes connections, and answers none.
+        async with asyncio.timeout(_PATIENCE), AsyncPlane(place, patience=0.0) as plane:
+            workloads = (await plane.list("workloads", namespace="*"))["items"]
         return {
-            item["metadata"]["uid"]: owner["name"]
+            item["metadata"]["uid"]: {
+                "namespace": item["metadata"].get("namespace", "default"),
+                "model": (item["metadata"].get("labels") or {}).get("mizzen.dev/model", ""),
+                "server": owner["name"],
+            }
             for item in workloads
             for owner in item["metadata"].get("ownerReferences") or ()
         }
 
     try:
         return asyncio.run(ask())
-    except errors.MizzenError:
+    except (errors.MizzenError, TimeoutError):
         return {}
 
 
-def _named(key: str, names: Mapping[str, str]) -> str:
-    """The keys of a model's processes are <uid of its Workload>.<index>."""
+def _replica(key: str, replicas: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """Of what a process is a replica: the keys of these are <uid of the Workload>.<index>. Empty for others."""
     uid, _, index = key.rpartition(".")
-    return f"{names[uid]} [{index}]" if uid in names else key
+    return {**replicas[uid], "replica": int(index)} if uid in replicas else {}
+
+
+def _named(process: Mapping[str, Any]) -> str:
+    return f"{process['server']} [{process['replica']}]" if "server" in process else str(process["key"])

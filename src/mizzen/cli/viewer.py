@@ -38,7 +38,7 @@ def run(settings: Settings, flags: Mapping[str, Any], *, demo: bool, detach: boo
     with Interrupts() as interrupts:
         tether = _start(settings, flags, home, interrupts, demo=demo, detach=detach, began=began)
         place = locate.in_data_dir(settings.root)
-        asyncio.run(welcome.show(place, settings.root))
+        asyncio.run(welcome.show(place, settings.root, strangers=settings.loopback and settings.anonymous))
         if tether is None:
             return
         live.watch(place, tether, interrupts)

@@ -12,7 +12,8 @@ from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.locate import DEFAULT_DATA_DIR, Place
 
 
-async def show(place: Place, data_dir: Path) -> None:
+async def show(place: Place, data_dir: Path, *, strangers: bool = True) -> None:
+    """`strangers`: those without a token may call models."""
     async with AsyncPlane(place) as plane:
         current = {
             item["metadata"]["name"]: version
@@ -27,14 +28,19 @@ async def show(place: Place, data_dir: Path) -> None:
     output.tell(f"logs           {_short(data_dir / 'logs')}")
     output.tell()
     output.tell("Try it:")
-    for line in lines(place, current, _launcher(), _flag(data_dir)):
+    token_file = None if strangers else _short(data_dir / "admin-token")
+    for line in lines(place, current, _launcher(), _flag(data_dir), token_file):
         output.tell(f"  {line}")
 
 
-def lines(place: Place, current: Mapping[str, str], launcher: str, flag: str) -> Iterator[str]:
-    """Commands that work as they stand; the demo's when it is served."""
+def lines(
+    place: Place, current: Mapping[str, str], launcher: str, flag: str, token_file: Path | None = None
+) -> Iterator[str]:
+    """Commands that work as they stand; the demo's when it is served. With a token, if there is a file to take it from:
+    itself it never stands in a line that ends up in a terminal's history."""
     if demo.NAME in current:
-        yield f"curl -s {place.inference_url}/v2/models/{demo.NAME}/infer -d '{demo.TENSOR}'"
+        token = f' -H "Authorization: Bearer $(cat {shlex.quote(str(token_file))})"' if token_file else ""
+        yield f"curl -s{token} {place.inference_url}/v2/models/{demo.NAME}/infer -d '{demo.TENSOR}'"
         yield f"{launcher} predict {demo.NAME} --data '{demo.ROW}'{flag}"
     else:
         yield f"{launcher} deploy model.joblib --name my-model{flag}"

@@ -21,7 +21,7 @@ from mizzen.gateway.calls import BAD_REQUEST, UNAVAILABLE
 from mizzen.gateway.control import Control, Told
 from mizzen.gateway.dialects import V1
 from mizzen.gateway.infer import Asked, Inference, Service
-from mizzen.gateway.intake import CROWDED, Share
+from mizzen.gateway.intake import CROWDED, Share, keep
 from mizzen.gateway.paths import Found
 from mizzen.gateway.permits import FORBIDDEN, PREDICT, UNAUTHENTICATED
 from mizzen.gateway.routes import Endpoint
@@ -32,6 +32,8 @@ from mizzen.protocol.counts import Counts
 
 LOOK_SECONDS = 0.02
 """Between two looks for the hello that a request for metadata waits for."""
+MOST_WISHED = 64 << 10
+"""Bytes of a body that is read here, and not by a model."""
 SEEN_SECONDS = 10.0
 """What the plane has done reaches a gateway much sooner, unless the plane ends meanwhile."""
 
@@ -135,7 +137,7 @@ class App:
             return self._teller.refused(code, str(fault), *more)
 
     async def _repository(self, visit: Visit, found: Found) -> Answer | None:
-        body = await self._body(visit)
+        body = await self._body(visit, MOST_WISHED)
         if body is None:
             return None
         if found.what == "repository":
@@ -144,7 +146,7 @@ class App:
 
     async def _infer(self, visit: Visit, found: Found) -> Answer | None:
         self._callable(visit.asked, found)
-        body = await self._body(visit)
+        body = await self._body(visit, self._service.max_body_bytes)
         # Again: a new Table, or other rights, may have come while the body did.
         endpoint = self._callable(visit.asked, found)
         if body is None:
@@ -170,7 +172,9 @@ class App:
     async def _change(self, visit: Visit, found: Found, wish: _Change) -> Answer | None:
         """Load or unload: the plane's to do, and to say who may."""
         if unknown := wish.parameters.keys() - {"unload_dependents"}:
-            raise ValueError(f"parameters.{min(unknown)}: is not offered here; a model's spec says how it is served")
+            raise ValueError(
+                f"parameters.{v2.cited(min(unknown))}: is not offered here; a model's spec says how it is served"
+            )
         if not isinstance(wish.parameters.get("unload_dependents", False), bool):
             raise ValueError("parameters.unload_dependents: expected true or false")  # noqa: TRY004 - bad data
         change = self._control.change(found.namespace, found.model, found.what, visit.asked.credentials)
@@ -195,32 +199,32 @@ class App:
         except (NotFound, Unavailable):
             return False
 
-    async def _body(self, visit: Visit) -> bytes | None:
+    async def _body(self, visit: Visit, most: int) -> bytes | None:
         """Unpacked; None when the client left while it sent it."""
         encoding = unpacking.encoding_of([value for name, value in visit.headers if name == b"content-encoding"])
         share = Share(self._service.intake)
         try:
-            body = await self._received(share, visit.receive)
+            body = await self._received(share, visit.receive, most)
             if not body or not encoding:
                 return body
-            whole = await unpacking.unpacked(body, encoding, share, self._service.max_body_bytes)
+            whole = await unpacking.unpacked(body, encoding, share, most)
             if whole is None:
                 raise self._crowded()
             return whole
         finally:
             share.end()
 
-    async def _received(self, share: Share, receive: ASGIReceiveCallable) -> bytes | None:
-        parts: list[bytes] = []
+    async def _received(self, share: Share, receive: ASGIReceiveCallable, most: int) -> bytes | None:
+        parts: list[bytes | bytearray] = []
         size = 0
         while True:
             message = await receive()
             if message["type"] != "http.request":
                 return None
-            parts.append(message["body"])
+            keep(parts, message["body"])
             size += len(message["body"])
-            if size > self._service.max_body_bytes:
-                raise TooLarge(f"the body is larger than {self._service.max_body_bytes} bytes")
+            if size > most:
+                raise TooLarge(f"the body is larger than {most} bytes")
             if not message["more_body"]:
                 return b"".join(parts)
             if not share.grow(size):

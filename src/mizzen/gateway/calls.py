@@ -32,7 +32,7 @@ class Call:
     def settle(self, code: int, payload: bytes, now: float, retry: int = 1) -> None:
         """The end: outputs as JSON text when the code is 200, else a message in UTF-8.
 
-        `retry`: in how many seconds it is worth asking again, where the code is 503.
+        `retry`: in how many seconds it is worth asking again, where the code is 503; 0: not before somebody acts.
         """
         raise NotImplementedError
 

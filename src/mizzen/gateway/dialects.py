@@ -67,16 +67,15 @@ class _V2:
     def read(self, call: Inference, service: Service, body: bytes, options: Options) -> None:
         request: v2.InferRequest | binary.BinaryRequest
         entries: list[v2.Entry]
-        cut = cutting.decode(body) if options.header_length is None and len(body) > cutting.LARGE else None
-        if cut is not None:
-            request, entries = cut
-        elif options.header_length is None:
+        if options.header_length is not None:
+            request, entries = binary.decode(body, options.header_length)
+        elif len(body) > cutting.LARGE:
+            request, entries = cutting.decode(body)
+        else:
             request = v2.decode(body)
             entries = [
                 (each.name, each.datatype, each.shape, frames.JSON, memoryview(each.data)) for each in request.inputs
             ]
-        else:
-            request, entries = binary.decode(body, options.header_length)
         if request.id:
             call.id = v2.header_text(request.id)
             call.id_json = v2.to_json(request.id)

@@ -30,17 +30,18 @@ from mizzen.gateway.calls import UNAVAILABLE
 from mizzen.gateway.dialects import PLAIN, TIMEOUT, Options
 from mizzen.gateway.exchange import Front
 from mizzen.gateway.infer import Asked, KnownHead
-from mizzen.gateway.intake import CROWDED, Share
+from mizzen.gateway.intake import CROWDED, Share, keep
 from mizzen.gateway.line import LineProtocol
 from mizzen.gateway.permits import ALLOWED, PREDICT, Credentials, Permits, Ruling
 from mizzen.gateway.routes import Endpoint
 from mizzen.protocol import binary
-from mizzen.web.connections import HEAD_BYTES
+from mizzen.web.connections import BETWEEN_BYTES, HEAD_BYTES
 
 HEADS, HEAD_TO_KEEP = 512, 2048
 """How many heads are remembered, and how long one may be for that."""
 
 _END = b"\r\n\r\n"
+_CODED = "header Transfer-Encoding: only chunked is taken; what a body is packed with is said by Content-Encoding"
 
 log = logging.getLogger(__name__)
 
@@ -68,9 +69,11 @@ class FastProtocol(LineProtocol):
         self._has_connection = False
         self._packed = False
         """Its body has to be unpacked first, which is left to the app."""
+        self._coded = False
+        """On its way it is packed, too, which we do not unpack."""
         self._endpoint: Endpoint | None = None
         self._closes = False
-        self._body: list[bytes] = []
+        self._body: list[bytes | bytearray] = []
         self._share = Share(front.service.intake)
         self._left = 0
         """Bytes still to come of a body that the parser does not read."""
@@ -108,12 +111,12 @@ class FastProtocol(LineProtocol):
         self._reading = self._in_head = True
         self._reading_since = self._heard_at = self._front.now
         self._begun += 1
-        self._head_bytes = self._body_bytes = 0
+        self._head_bytes = self._body_bytes = self._between = 0
         self._hosts = []
         self._origins = []
         self._credentials = ()
         self._ruling = None
-        self._has_connection = self._packed = False
+        self._has_connection = self._packed = self._coded = False
         self._length = 0
         self._options = PLAIN
         self._marks = []
@@ -137,6 +140,8 @@ class FastProtocol(LineProtocol):
             self._options = self._options.heard(name, value)
         elif name == b"content-encoding":
             self._packed = True
+        elif name == b"transfer-encoding":
+            self._coded = self._coded or value.lower() != b"chunked"
         elif name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
         elif name in marks.NAMES:
@@ -145,6 +150,10 @@ class FastProtocol(LineProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         if self._deaf:
+            return
+        if self._coded:
+            self._fast = True
+            self._refuse_and_close(501, _CODED)
             return
         service = self._service
         self._endpoint = (
@@ -181,7 +190,7 @@ class FastProtocol(LineProtocol):
             super().on_body(body)
             return
         if self._ruling is not None and self._ruling.code == ALLOWED:
-            self._body.append(body)
+            keep(self._body, body)
         if self._body_bytes > self._service.max_body_bytes:
             self._refuse_and_close(413, f"the body is larger than {self._service.max_body_bytes} bytes")
 
@@ -208,6 +217,9 @@ class FastProtocol(LineProtocol):
         parts = self._body
         self._drop_body()
         if self._endpoint is None or self._ruling is None:
+            if len(self._hosts) != 1:
+                self._refuse(400, "there must be one header Host", self._closes, self._seen())
+                return
             reason = self._front.verdicts.reason
             self._service.note_foreign(self._asked(), reason)
             self._refuse(403, reason, self._closes, self._seen())
@@ -222,7 +234,7 @@ class FastProtocol(LineProtocol):
         if self._ruling.code != ALLOWED:
             self._refuse(*self._ruled(self._ruling), self._closes, self._seen())
             return
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        body = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
         self._begin(self._endpoint, body, self._options, self._closes)
 
     # Reading
@@ -232,6 +244,7 @@ class FastProtocol(LineProtocol):
         if self._left:
             return self._take_rest(data)
         fresh = not self._reading
+        in_head, body_bytes = self._in_head, self._body_bytes
         self._begun = 0
         try:
             self.parser.feed_data(data)
@@ -250,6 +263,10 @@ class FastProtocol(LineProtocol):
                     self._refuse_and_close(431, f"the head of the request is longer than {HEAD_BYTES} bytes")
             elif fresh and self._begun == 1 and not self._reading and not self._deaf:
                 self._remember_head(data)
+            elif self._reading and not self._begun and not in_head:
+                self._between = self._between + len(data) if self._body_bytes == body_bytes else 0
+                if self._between > BETWEEN_BYTES:
+                    self._refuse_and_close(400, f"{BETWEEN_BYTES} bytes of a body in chunks were no part of it")
         return b""
 
     def _take_rest(self, data: bytes) -> bytes:

@@ -145,7 +145,7 @@ class Inference(Call):
             else:
                 self.reply(OK, *self.dialect.answer(self, payload))
         else:
-            kind = RETRY % retry if code == UNAVAILABLE else JSON
+            kind = RETRY % retry if code == UNAVAILABLE and retry else JSON
             self.reply(code, v2.error(payload.decode(errors="replace")), kind)
 
     def cancel(self, now: float) -> None:

@@ -5,6 +5,22 @@ fill its memory. A body that comes in one piece is not counted here: it goes to 
 from __future__ import annotations
 
 CROWDED = "too much is being sent to this gateway at once"
+SMALL, FEW = 4 << 10, 16
+"""Bytes of a piece that is not kept by itself, and pieces of a body that are, whatever their size."""
+
+
+def keep(pieces: list[bytes | bytearray], piece: bytes) -> None:
+    """One more of a body. Each piece of two bytes would cost fifty by itself, which nobody counts; to join large ones
+    as they come would be to copy them twice.
+    """
+    if len(piece) >= SMALL or len(pieces) < FEW:
+        pieces.append(piece)
+        return
+    last = pieces[-1]
+    if isinstance(last, bytearray):
+        last += piece
+    else:
+        pieces.append(bytearray(piece))
 
 
 class Intake:

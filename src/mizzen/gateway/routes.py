@@ -13,6 +13,7 @@ from mizzen.gateway.dialects import V2, Dialect
 from mizzen.gateway.metrics import Counters
 from mizzen.gateway.queues import Queue
 from mizzen.gateway.signature import Hello
+from mizzen.protocol.v2 import cited
 
 DEFAULT_NAMESPACE = "default"
 
@@ -35,6 +36,8 @@ class Endpoint:
     """The start of every answer's body."""
     counters: Counters
     dialect: Dialect = V2
+    unserved: str = ""
+    """Where nothing serves it and nothing is about to: so, with what would."""
 
     @property
     def hello(self) -> Hello | None:
@@ -82,9 +85,9 @@ class Routes:
             return found
         if not self.from_table:
             raise Unavailable("the table cannot be read yet")
-        place = "" if namespace == DEFAULT_NAMESPACE else f" in namespace '{namespace}'"
+        place = "" if namespace == DEFAULT_NAMESPACE else f" in namespace '{cited(namespace)}'"
         known = [known for space, known in self.names if space == namespace]
-        raise NotFound(f"no model '{name}'{place}{_did_you_mean(name, known)}")
+        raise NotFound(f"no model '{cited(name)}'{place}{_did_you_mean(cited(name), known)}")
 
     def find(self, namespace: str, name: str, version: str | None, *, label: bool = False) -> Endpoint:
         """NotFound names what is missing, and what may have been meant. Unavailable before the first Table."""
@@ -92,8 +95,9 @@ class Routes:
         endpoint = found.asked(version, label=label)
         if endpoint is None:
             known = [*([] if label else found.versions), *found.aliases]
-            what = f"label '{version}' of '{name}' is known" if label else f"version '{version}' of '{name}' is served"
-            raise NotFound(f"no {what}{_did_you_mean(version or '', known)}")
+            given = cited(version or "")
+            what = f"label '{given}' of '{name}' is known" if label else f"version '{given}' of '{name}' is served"
+            raise NotFound(f"no {what}{_did_you_mean(given, known)}")
         return endpoint
 
     def target(self, namespace: str, name: str, version: str | None = None, *, label: bool = False) -> Target:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from mizzen.protocol.v2 import Given, RequestedOutput
+from mizzen.protocol.v2 import Given, RequestedOutput, cited
 
 
 class Tensor(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class Signature:
         if outputs and self._outputs:
             for at, output in enumerate(outputs):
                 if output.name not in self._outputs:
-                    raise ValueError(f"outputs[{at}].name: '{output.name}' is none of {_listed(self._outputs)}")
+                    raise ValueError(f"outputs[{at}].name: '{cited(output.name)}' is none of {_listed(self._outputs)}")
 
     def _check_inputs(self, inputs: Sequence[Given]) -> None:
         known, table = self._inputs, self._table
@@ -70,7 +70,7 @@ class Signature:
         for at, tensor in enumerate(inputs):
             wanted = known.get(tensor.name)
             if wanted is None:
-                raise ValueError(f"inputs[{at}].name: '{tensor.name}' is none of {_listed(known)}")
+                raise ValueError(f"inputs[{at}].name: '{cited(tensor.name)}' is none of {_listed(known)}")
             if len(tensor.shape) != len(wanted) or any(
                 size not in (-1, given) for size, given in zip(wanted[1:], tensor.shape[1:], strict=True)
             ):

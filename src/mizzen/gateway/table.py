@@ -62,6 +62,8 @@ class Fleet:
         """Comes into force when all of `_awaited` are ready, or with `_timer`."""
         self._awaited: list[Replica] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._expected: frozenset[tuple[str, str, str]] = frozenset()
+        """Namespace, model and version of all that something serves, or is about to."""
 
     def take(self, table: plan.Table) -> None:
         """Put this Table in force, as soon as nobody is missed. ValueError, with nothing changed, when it contradicts
@@ -135,6 +137,7 @@ class Fleet:
 
     def _routes(self, table: plan.Table, queues: dict[str, Queue]) -> Routes:
         routes = Routes()
+        self._expected = _expected(table)
         for route in table.routes:
             current = self._endpoint(route, route.version, None, route.plan, queues)
             plans = {route.version: route.plan} | route.versions
@@ -167,6 +170,8 @@ class Fleet:
     ) -> Endpoint:
         mine = tuple(queues[server] for server in plan.servers)
         models = frozenset({route.name, route.model} - {""})
+        owner = route.model or route.name
+        unserved = "" if mine or (route.namespace, owner, version) in self._expected else _unserved(route, version)
         timeouts = (queue.server.timeout_ms / 1000 for queue in mine if queue.server.timeout_ms is not None)
         return Endpoint(
             namespace=route.namespace,
@@ -179,6 +184,7 @@ class Fleet:
             timeout=min((CEILING_SECONDS, *timeouts)),
             head=v2.answer_head(route.name, version),
             counters=self._service.metrics.counters(route.namespace, route.name, version),
+            unserved=unserved,
         )
 
     def _rehouse(self, calls: Iterable[Call]) -> None:
@@ -194,7 +200,12 @@ class Fleet:
                 call.move(now)
 
     def _refuse(self, call: Call) -> None:
-        call.settle(UNAVAILABLE, b"nothing that could answer is running", self._service.clock())
+        assert isinstance(call, Inference)
+        now, unserved = self._service.clock(), call.endpoint.unserved
+        if unserved:
+            call.settle(UNAVAILABLE, unserved.encode(), now, retry=0)
+        else:
+            call.settle(UNAVAILABLE, b"nothing that could answer is running yet", now)
 
 
 class TableFile(WatchedFile):
@@ -220,6 +231,18 @@ def _offer(call: Call) -> bool:
 
 def _key(server: plan.Server) -> Key:
     return server.id, server.version, server.files
+
+
+def _expected(table: plan.Table) -> frozenset[tuple[str, str, str]]:
+    served = {(server.id.partition("/")[0], server.model, server.version) for server in table.servers}
+    # What still starts has a name of its own, and nobody behind it.
+    return frozenset(served | {(route.namespace, route.model, route.version) for route in table.routes if route.model})
+
+
+def _unserved(route: plan.Route, version: str) -> str:
+    model = route.model or route.name
+    place = "" if route.namespace == DEFAULT_NAMESPACE else f" --namespace {route.namespace}"
+    return f"version {version} of '{model}' is not served; 'mizzen serve {model} {version}{place}' serves it"
 
 
 def _places(servers: dict[Key, plan.Server]) -> set[Place]:

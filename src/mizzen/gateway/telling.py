@@ -163,4 +163,6 @@ class Teller:
 
 
 def _not_ready(endpoint: Endpoint) -> Answer:
+    if endpoint.unserved:
+        return error(UNAVAILABLE, endpoint.unserved)
     return error(UNAVAILABLE, f"no replica of '{endpoint.name}' version {endpoint.version} is ready", RETRY)

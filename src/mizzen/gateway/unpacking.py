@@ -10,6 +10,7 @@ from typing import Any
 
 from mizzen.errors import TooLarge, UnsupportedMediaType
 from mizzen.gateway.intake import Share
+from mizzen.protocol.v2 import cited
 
 STEP = 256 << 10
 """Bytes that are unpacked before others have their turn: less than a millisecond."""
@@ -27,7 +28,7 @@ def encoding_of(values: list[bytes]) -> bytes:
     encoding = given[0].removeprefix(b"x-")
     if len(given) > 1 or encoding not in ENCODINGS:
         named = b", ".join(given).decode("latin-1")
-        raise UnsupportedMediaType(f"header Content-Encoding: '{named}' is not taken; gzip and deflate are")
+        raise UnsupportedMediaType(f"header Content-Encoding: '{cited(named)}' is not taken; gzip and deflate are")
     return encoding
 
 

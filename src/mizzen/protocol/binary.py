@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from mizzen.protocol import frames, v2
+from mizzen.protocol import frames, skimming, v2
 
 HEADER = b"inference-header-content-length"
 
@@ -30,17 +30,17 @@ class OpenTensor(msgspec.Struct, gc=False):
     """An input whose data may be elsewhere."""
 
     name: v2.Name
-    shape: list[v2.Size]
+    shape: v2.Shape
     datatype: v2.Datatype
     data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     parameters: dict[str, Any] | None = None
 
 
 class BinaryRequest(msgspec.Struct, gc=False):
-    inputs: Annotated[list[OpenTensor], msgspec.Meta(min_length=1)]
+    inputs: Annotated[list[OpenTensor], msgspec.Meta(min_length=1, max_length=v2.MAX_TENSORS)]
     id: Annotated[str, msgspec.Meta(max_length=v2.MAX_ID)] | None = None
     parameters: dict[str, Any] | None = None
-    outputs: list[v2.RequestedOutput] | None = None
+    outputs: v2.Outputs | None = None
 
 
 _decode = msgspec.json.Decoder(BinaryRequest).decode
@@ -51,7 +51,11 @@ def decode(body: bytes, length: bytes) -> tuple[BinaryRequest, list[v2.Entry]]:
     size = int(length) if _DIGITS.fullmatch(length) else -1
     if not 0 < size <= len(body):
         raise ValueError(f"header Inference-Header-Content-Length: expected a number from 1 to {len(body)}, the body's")
-    request = v2.read(_decode, body[:size])
+    text = body[:size]
+    datas: list[memoryview] | None = None
+    if size > skimming.LARGE:
+        text, datas = skimming.skim(text)
+    request = v2.read(_decode, text)
     v2.check(request.inputs, request.outputs)
     rest = memoryview(body)[size:]
     entries: list[v2.Entry] = []
@@ -60,14 +64,15 @@ def decode(body: bytes, length: bytes) -> tuple[BinaryRequest, list[v2.Entry]]:
         size = _size(tensor, place)
         if size < 0:
             assert not isinstance(tensor.data, msgspec.UnsetType)
-            data = memoryview(tensor.data)
+            data = memoryview(tensor.data) if datas is None else datas[place]
             if data[0] != ord("["):
                 raise ValueError(f"inputs[{place}].data: expected a list")
             entries.append((tensor.name, tensor.datatype, tensor.shape, frames.JSON, data))
             continue
         if at + size > len(rest):
+            told = v2.cited(str(size))
             raise ValueError(
-                f"inputs[{place}].parameters.binary_data_size: {size} bytes, of which {len(rest) - at} came"
+                f"inputs[{place}].parameters.binary_data_size: {told} bytes, of which {len(rest) - at} came"
             )
         entries.append((tensor.name, tensor.datatype, tensor.shape, frames.RAW, rest[at : at + size]))
         at += size

@@ -2,49 +2,73 @@
 
 To pass over a list costs a look at every byte of it, to find its end next to nothing. What is cut out is whatever
 stands behind `"data":` and holds neither strings nor objects; bytes that read so cannot be part of a string, whose
-quotes would be escaped. Where that is not the data of the inputs, one for each, None is returned, and the request is
-read whole. Whether it is a list of numbers is for the runtime to say, as always.
+quotes would be escaped. Where that is not the data of the inputs, one for each, the request is skimmed. Whether it is a
+list of numbers is for the runtime to say, as always.
 """
 
 from __future__ import annotations
 
-from mizzen.protocol import frames, v2
+import re
+from collections.abc import Sequence
 
-LARGE = 16 << 10
+from mizzen.protocol import frames, skimming, v2
+
+LARGE = skimming.LARGE
 """Bytes of a body from which on it is worth it."""
 
-_DATA = b'"data":['
-_MARK = b"[%d]"
+_DATA = b'"data"'
+_LIST = re.compile(rb"[ \t\r\n]{0,64}:[ \t\r\n]{0,64}\[")
 
 
-def decode(body: bytes) -> tuple[v2.InferRequest, list[v2.Entry]] | None:
-    """As `v2.decode`, with the entries of the inputs. None: to be read whole."""
+def decode(body: bytes) -> tuple[v2.InferRequest, list[v2.Entry]]:
+    """As `v2.decode`, with the entries of the inputs, and never of more than a request may say beside its data."""
+    found = cut(body)
+    if found is not None:
+        return found
+    kept, datas = skimming.skim(body)
+    request = v2.decode(kept)
+    return request, _entries(request, datas)
+
+
+def cut(body: bytes) -> tuple[v2.InferRequest, list[v2.Entry]] | None:
+    """None: it cannot be seen where its data is, or the request is wrong, which is told of it as it came."""
     view = memoryview(body)
     kept: list[bytes] = []
-    cut: list[memoryview] = []
-    at = 0
-    while (found := body.find(_DATA, at)) >= 0:
-        start = found + len(_DATA) - 1
+    datas: list[memoryview] = []
+    at = found = said = 0
+    for _ in range(2 * v2.MAX_TENSORS):  # a tensor may be called data, too
+        found = body.find(_DATA, found)
+        if found < 0:
+            break
+        found += len(_DATA)
+        opened = _LIST.match(body, found)
+        if opened is None:
+            continue
+        start = opened.end() - 1
         end = _end(body, start)
-        if end < 0:
+        said += start - at
+        if end < 0 or said > skimming.MOST_SAID:
             return None
-        kept += (body[at:start], _MARK % len(cut))
-        cut.append(view[start:end])
-        at = end
-    if not cut:
+        kept += (body[at:start], skimming.mark(len(datas)))
+        datas.append(view[start:end])
+        at = found = end
+    if not datas or found >= 0 or said + len(body) - at > skimming.MOST_SAID:
         return None
     kept.append(body[at:])
     try:
         request = v2.decode(b"".join(kept))
     except ValueError:
-        return None  # told in words about the request as it came
-    if [bytes(tensor.data) for tensor in request.inputs] != [_MARK % place for place in range(len(cut))]:
         return None
-    entries: list[v2.Entry] = [
+    if [bytes(tensor.data) for tensor in request.inputs] != [skimming.mark(place) for place in range(len(datas))]:
+        return None
+    return request, _entries(request, datas)
+
+
+def _entries(request: v2.InferRequest, datas: Sequence[memoryview]) -> list[v2.Entry]:
+    return [
         (tensor.name, tensor.datatype, tensor.shape, frames.JSON, data)
-        for tensor, data in zip(request.inputs, cut, strict=True)
+        for tensor, data in zip(request.inputs, datas, strict=True)
     ]
-    return request, entries
 
 
 def _end(body: bytes, start: int) -> int:

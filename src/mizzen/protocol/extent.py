@@ -18,7 +18,7 @@ _PIECE = 1 << 20
 
 
 def containers(text: bytes) -> int:
-    """The lists and objects of a text, with the outermost. Where that is few enough, those in strings may count, too."""
+    """The lists and objects of a text, with the outermost. If that is few enough, those in strings may count, too."""
     return _counted(text, b"[{")
 
 

@@ -17,17 +17,24 @@ import msgspec
 
 MAX_ELEMENTS = 2**31
 MAX_ID = 256
+MAX_TENSORS = 1024
+"""Inputs of a request, and outputs that it asks for. Wider tables come as one tensor."""
+MAX_DIMS = 32
+MAX_NAME = 1024
+MAX_CITED = 200
+"""Characters of what a caller sent that are repeated to them."""
 
 Datatype = Literal[
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES"
 ]  # fmt: skip
-Name = Annotated[str, msgspec.Meta(min_length=1)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
 Size = Annotated[int, msgspec.Meta(ge=0, le=MAX_ELEMENTS)]
+Shape = Annotated[list[Size], msgspec.Meta(max_length=MAX_DIMS)]
 
 
 class InputTensor(msgspec.Struct, gc=False):
     name: Name
-    shape: list[Size]
+    shape: Shape
     datatype: Datatype
     data: msgspec.Raw
     parameters: dict[str, Any] | None = None
@@ -36,6 +43,9 @@ class InputTensor(msgspec.Struct, gc=False):
 class RequestedOutput(msgspec.Struct, gc=False):
     name: Name
     parameters: dict[str, Any] | None = None
+
+
+Outputs = Annotated[list[RequestedOutput], msgspec.Meta(max_length=MAX_TENSORS)]
 
 
 class Given(Protocol):
@@ -53,10 +63,10 @@ Request = TypeVar("Request")
 
 
 class InferRequest(msgspec.Struct, gc=False):
-    inputs: Annotated[list[InputTensor], msgspec.Meta(min_length=1)]
+    inputs: Annotated[list[InputTensor], msgspec.Meta(min_length=1, max_length=MAX_TENSORS)]
     id: Annotated[str, msgspec.Meta(max_length=MAX_ID)] | None = None
     parameters: dict[str, Any] | None = None
-    outputs: list[RequestedOutput] | None = None
+    outputs: Outputs | None = None
 
 
 def decode(body: bytes) -> InferRequest:
@@ -117,6 +127,11 @@ def error(text: str) -> bytes:
     return b'{"error":%b}' % to_json(text)
 
 
+def cited(text: str) -> str:
+    """What a caller sent, as far as they are told of it again."""
+    return text if len(text) <= MAX_CITED else text[:MAX_CITED] + "..."
+
+
 def header_text(text: str) -> bytes:
     """An id as the value of a header: what is not printable ASCII is percent-encoded, so it can end no header."""
     if text.isascii() and text.isprintable() and text == text.strip():
@@ -131,15 +146,17 @@ _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 
 _PLACED = re.compile(r"^(?P<what>.*) - at `\$\.?(?P<where>[^`]*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(?P<field>\w+)`$")
+_TOO_MANY = "Expected `array` of at most length"
+"""Of inputs that are skimmed: nothing else here is such an array, and where it is, is not said."""
 _EXPECTED = {
-    "inputs": "expected a list with at least one tensor",
+    "inputs": f"expected a list with at least one tensor, and {MAX_TENSORS} at most",
     "inputs[]": "expected an object",
-    "name": "expected a string that is not empty",
-    "shape": "expected a list of integers",
+    "name": f"expected a string that is not empty, of at most {MAX_NAME} characters",
+    "shape": f"expected a list of integers, {MAX_DIMS} at most",
     "shape[]": f"expected an integer from 0 to {MAX_ELEMENTS}",
     "datatype": "expected one of " + ", ".join(Datatype.__args__),  # type: ignore[attr-defined]
     "parameters": "expected an object",
-    "outputs": "expected a list of objects with a name",
+    "outputs": f"expected a list of objects with a name, {MAX_TENSORS} at most",
     "outputs[]": "expected an object with a name",
     "id": f"expected a string of at most {MAX_ID} characters",
 }
@@ -160,6 +177,8 @@ def _explain(message: str) -> str:
     if missing := _MISSING.match(what):
         field = missing["field"]
         return f"{where}.{field}: is missing" if where else f"{field}: is missing"
+    if what.startswith(_TOO_MANY):
+        return f"inputs: {_EXPECTED['inputs']}"
     if not where:
         return "the body: expected an object"
     field = re.sub(r"\[\d+\]$", "[]", where.rpartition(".")[2])
@@ -171,7 +190,7 @@ def _first_fault(inputs: Sequence[Given]) -> str:
     seen: set[str] = set()
     for at, tensor in enumerate(inputs):
         if tensor.name in seen:
-            return f"inputs[{at}].name: '{tensor.name}' is there twice"
+            return f"inputs[{at}].name: '{cited(tensor.name)}' is there twice"
         seen.add(tensor.name)
         if prod(tensor.shape) > MAX_ELEMENTS:
             return f"inputs[{at}].shape: more than {MAX_ELEMENTS} elements"
@@ -184,6 +203,6 @@ def _first_repeated(outputs: list[RequestedOutput]) -> str:
     seen: set[str] = set()
     for at, output in enumerate(outputs):
         if output.name in seen:
-            return f"outputs[{at}].name: '{output.name}' is there twice"
+            return f"outputs[{at}].name: '{cited(output.name)}' is there twice"
         seen.add(output.name)
     raise AssertionError("no fault")

@@ -25,6 +25,8 @@ DEFAULT_INPUT = "input"
 DEFAULT_SIGNATURE = "serving_default"
 MOST_B64 = 8
 """Levels of lists below which {"b64": ...} is looked for."""
+_FEW_QUOTES, _FEW_COMMAS = 64, 1 << 16
+"""Of a large body: so few quotes can only be around names, and have no more commas between them than that."""
 
 
 def read(body: Any, declared: Sequence[TensorSpec]) -> list[Any]:
@@ -32,6 +34,8 @@ def read(body: Any, declared: Sequence[TensorSpec]) -> list[Any]:
 
     ValueError says what is wrong with it, for the caller.
     """
+    if isinstance(body, bytes) and len(body) > extent.LARGE:
+        _measure(body, declared)
     said = _parsed(body)
     unknown = said.keys() - {"instances", "inputs", "signature_name"}
     if unknown:
@@ -41,7 +45,7 @@ def read(body: Any, declared: Sequence[TensorSpec]) -> list[Any]:
     if ("instances" in said) == ("inputs" in said):
         raise ValueError("expected either instances (one per row) or inputs (by columns)")
     specs = {spec.name: spec for spec in declared}
-    # Looking at each value for bytes takes longer than all else: only where the word is, or may be spelled with escapes.
+    # To look for bytes in each value takes longer than all else: only where the word is, or may be, with escapes.
     plain = _plain if b"b64" in body or b"\\" in body else _as_it_is
     if "instances" in said:
         arrays, style = _rows(plain(said["instances"]), specs), outputs.ROWS
@@ -54,13 +58,28 @@ def read(body: Any, declared: Sequence[TensorSpec]) -> list[Any]:
     return [given, None, style]
 
 
+def _measure(body: bytes, declared: Sequence[TensorSpec]) -> None:
+    """ValueError when a large body holds too much, or cannot be what the model takes, before it is decoded."""
+    found = extent.containers(body)
+    if found > extent.MOST_LISTS:
+        raise ValueError(
+            f"the body holds {found} lists and objects, more than {extent.MOST_LISTS}: "
+            "send its rows in several requests"
+        )
+    if len(declared) != 1 or len(declared[0].shape) < 2 or body.count(b'"') > _FEW_QUOTES:
+        return
+    spec, width = declared[0], declared[0].shape[-1]
+    # All numbers are in rows of one width, in lists of their own: more of them than so many lists hold fit no shape.
+    values = body.count(b",") + 1
+    if tensors.DATATYPES[spec.datatype].number and width > 1 and values > found * width + _FEW_COMMAS:
+        raise ValueError(
+            f"input '{spec.name}' must have shape {list(spec.shape)}, not {values} values in {found} lists"
+        )
+
+
 def _parsed(body: Any) -> dict[str, Any]:
     if not isinstance(body, bytes):
         raise ValueError("a request is [inputs, outputs] or [body]")  # noqa: TRY004 - bad data, not a bad call
-    if len(body) > extent.LARGE and (found := extent.containers(body)) > extent.MOST_LISTS:
-        raise ValueError(
-            f"the body holds {found} lists and objects, more than {extent.MOST_LISTS}: send its rows in several requests"
-        )
     try:
         said = tensors.read_document(body)
     except RecursionError:

@@ -77,7 +77,7 @@ async def wait_loaded(plane: Registry, server: str, seconds: float, *, keep: boo
                 hint = f"{goes_on(model, version, server)}; logs: 'mizzen logs {server}'"
                 if condition_of(resource, "Ready").get("status") == "True":
                     return
-                if broken := _hopeless(resource):
+                if broken := hopeless(resource):
                     break
                 await asyncio.sleep(_PAUSE)
     except TimeoutError:
@@ -112,17 +112,34 @@ async def wait_answering(
         ) from None
 
 
-async def undeploy(plane: Registry, model: str, version: str | None) -> list[str]:
+async def undeploy(plane: Registry, model: str, version: str | None, *, force: bool = False) -> list[str]:
     path = f"/model/{quote(model)}" + (f"/serve/{quote(version)}" if version else "")
     found = await plane.request("GET", path, params=plane.within())
     servers = [str(server["id"]) for server in found["items" if version else "servers"]]
     if not servers:
         what = f"version {version} of model '{model}'" if version else f"model '{model}'"
         raise errors.NotFound(f"{what} is not served", hint="'mizzen get inferencemodels' lists what is")
+    if version and not force:
+        await _refuse_current(plane, model, version)
     for server in servers:
         await plane.delete("inferencemodels", server)
     await wait_gone(plane, "inferencemodels", servers)
     return servers
+
+
+async def _refuse_current(plane: Registry, model: str, version: str) -> None:
+    """Conflict when it is the version that answers to the model's name, while another could: most likely the old one
+    was meant to go. The last one of all may end, as the whole model may."""
+    whole = await plane.describe_model(model)
+    others = sorted({str(server["version"]) for server in whole["servers"] if str(server["version"]) != version})
+    if str(whole["current"]) != version or not others:
+        return
+    ready = [str(server["version"]) for server in whole["servers"] if server["ready"]]
+    other = next((each for each in reversed(others) if each in ready), others[-1])
+    raise errors.Conflict(
+        f"version {version} of {model} is current: without it, calls of {model} would get 503",
+        hint=f"'mizzen promote {model} {other}' makes version {other} current first; --force ends it all the same",
+    )
 
 
 async def wait_gone(
@@ -168,7 +185,7 @@ async def _answers(plane: Registry, name: str, version: str) -> bool:
     return {"name": name, "version": version, "ready": True} in await plane.served()
 
 
-def _hopeless(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+def hopeless(resource: Mapping[str, Any]) -> Mapping[str, Any]:
     """The condition that says this will not become ready by waiting; empty when it may."""
     accepted, ready = condition_of(resource, "Accepted"), condition_of(resource, "Ready")
     if accepted.get("status") == "False":

@@ -79,7 +79,8 @@ class Looking(Resources):
             model["servers"], key=lambda server: (server["version"] != model["current"], not server["ready"])
         )
         if not found:
-            raise errors.NotFound(f"nothing serves model '{name}'", hint=f"'mizzen serve {name}' does")
+            version = model["current"] or "VERSION"
+            raise errors.NotFound(f"nothing serves model '{name}'", hint=f"'mizzen serve {name} {version}' does")
         return str(found[0]["id"])
 
     async def usage(self, *, namespace: str | None = None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ datatypes where the caller gave none.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -133,6 +134,8 @@ def _records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _tensor(name: str, value: Any, wanted: Tensor | None) -> dict[str, Any]:
     given = _shaped(_array(value, name), wanted)
+    if wanted is not None:
+        _refuse_words(given, wanted)
     try:
         datatype, array = tensors.as_datatype(given)
     except ValueError as error:
@@ -144,6 +147,16 @@ def _tensor(name: str, value: Any, wanted: Tensor | None) -> dict[str, Any]:
     return {
         "name": name, "datatype": datatype.name, "shape": list(array.shape), "data": array.ravel().tolist(),
     }  # fmt: skip
+
+
+def _refuse_words(array: Array, wanted: Tensor) -> None:
+    """Where numbers are wanted, name the first that is none: of a long table its type alone would say little."""
+    if array.dtype.kind not in "USO" or not tensors.datatype_named(wanted.datatype).number:
+        return
+    for element in array.reshape(-1).tolist():
+        if not isinstance(element, int | float | np.number):
+            said = json.dumps(element) if element is None else repr(element)
+            raise errors.BadRequest(f"input '{wanted.name}' must be {wanted.datatype}: {said[:100]} is no number")
 
 
 def _array(value: Any, name: str) -> Array:

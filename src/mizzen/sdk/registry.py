@@ -208,9 +208,28 @@ class Registry(Looking, Predictions):
 
         return await comparing.compare(self, before, after)
 
-    async def undeploy(self, model: str, version: str | None = None) -> builtins.list[str]:
-        """Stop serving a model, or one version of it, and wait until that has ended. The names of the servers ended."""
-        return await deployment.undeploy(self, model, version)
+    async def undeploy(self, model: str, version: str | None = None, *, force: bool = False) -> builtins.list[str]:
+        """Stop serving a model, or one version of it, and wait until that has ended. The names of the servers ended.
+
+        Conflict when that version is current while others are served, unless `force`.
+        """
+        return await deployment.undeploy(self, model, version, force=force)
+
+    async def scale(
+        self,
+        name: str,
+        replicas: int,
+        *,
+        wait: bool = True,
+        timeout: float = deployment.TIMEOUT,  # noqa: ASYNC109
+    ) -> str:
+        """Let so many processes answer: of an InferenceModel, or of what serves a model's current version. Its name.
+
+        With `wait`, until it is so. NotFound; ModelFailed when they cannot be started, DeadlineExceeded.
+        """
+        from mizzen.sdk import scaling
+
+        return await scaling.scale(self, name, replicas, wait=wait, seconds=timeout)
 
     async def wait_ready(self, server: str, timeout: float = deployment.TIMEOUT) -> None:  # noqa: ASYNC109
         """Until an InferenceModel is ready. ModelFailed when it cannot become so, DeadlineExceeded."""

@@ -140,9 +140,19 @@ class Plane:
                 )
             )
 
-    def undeploy(self, name: str, version: str | int | None = None) -> builtins.list[str]:
-        """Stop serving a model, or one version of it, and wait until that has ended. The names of the servers ended."""
-        return self._loop.run(self._plane.undeploy(name, None if version is None else str(version)))
+    def undeploy(self, name: str, version: str | int | None = None, *, force: bool = False) -> builtins.list[str]:
+        """Stop serving a model, or one version of it, and wait until that has ended. The names of the servers ended.
+
+        Conflict when that version is current while others are served, unless `force`.
+        """
+        return self._loop.run(self._plane.undeploy(name, None if version is None else str(version), force=force))
+
+    def scale(self, name: str, replicas: int, *, wait: bool = True, timeout: float = deployment.TIMEOUT) -> str:
+        """Let so many processes answer: of an InferenceModel, or of what serves a model's current version. Its name.
+
+        With `wait`, until it is so. NotFound; ModelFailed when they cannot be started, DeadlineExceeded.
+        """
+        return self._loop.run(self._plane.scale(name, replicas, wait=wait, timeout=timeout))
 
     def predict(
         self, name: str, inputs: Any, *, outputs: Sequence[str] | None = None, timeout_ms: int | None = None

@@ -60,6 +60,12 @@ def may(request: Request, verb: Verb, target: Target) -> bool:
     return policy.allowed(actor, verb, target, request.state.bindings, anonymous=anonymous).allowed
 
 
+def may_some(request: Request, verb: Verb, target: Target) -> bool:
+    """As `may`, of any object of a kind."""
+    actor, anonymous = actor_of(request), plane_of(request).anonymous
+    return _reach(actor, verb, target, request.state.bindings, anonymous=anonymous).something
+
+
 def require_some(request: Request, verb: Verb, target: Target) -> Callable[[Resource], bool]:
     """For lists and watches: which of the objects of this kind the actor may do this with, when there may be any.
 

@@ -68,7 +68,7 @@ def _unknown(looks: dict[str, Look]) -> Invalid:
     for path, look in looks.items():
         if look.advice:
             return Invalid.of("the version", (Fault("framework", f"'{path}' is {look.advice}"),))
-    known = ", ".join(frameworks.NAMES)
+    known = ", ".join(frameworks.SERVED)
     return Invalid.of("the version", (Fault("framework", f"cannot be told from the files; name it: {known}"),))
 
 

@@ -1,6 +1,6 @@
 """GET /usage: how what is served is doing, and what it and the plane use. GET /usage/history: how that was for hours.
 
-Whoever may read a model is told of it; whoever has any right here is told of the plane's own processes.
+Whoever may read or call a model is told of it; whoever has any right here is told of the plane's own processes.
 """
 
 from __future__ import annotations
@@ -62,9 +62,13 @@ async def history(request: Request) -> Response:
     namespace, name = query.namespace(), query.text("name")
     minutes = query.number("minutes", low=1, high=MOST_MINUTES) or DEFAULT_MINUTES
     if name:
-        auth.require(request, "read", targets.model(Ref("Model", name, namespace)))
+        target = targets.model(Ref("Model", name, namespace))
+        only_calls = not auth.may(request, "read", target) and auth.may(request, "predict", target)
+        auth.require(request, "predict" if only_calls else "read", target)
     else:
-        auth.require_some(request, "read", targets.all_of("Model", namespace))
+        all_models = targets.all_of("Model", namespace)
+        only_calls = not auth.may_some(request, "read", all_models) and auth.may_some(request, "predict", all_models)
+        auth.require_some(request, "predict" if only_calls else "read", all_models)
     plane = plane_of(request)
     kept, since = plane.usage.history, plane.now().timestamp() - 60 * minutes
     fine = minutes <= DEFAULT_MINUTES
@@ -76,8 +80,10 @@ async def history(request: Request) -> Response:
 
 
 def sees(request: Request, key: Key) -> bool:
+    """Whoever may read or call it: just so a gateway decides of whom its /metrics tell."""
     namespace, model, _ = key
-    return auth.may(request, "read", targets.model(Ref("Model", model, namespace)))
+    target = targets.model(Ref("Model", model, namespace))
+    return auth.may(request, "read", target) or auth.may(request, "predict", target)
 
 
 def _model(key: Key, figures: Figures, found: Now) -> dict[str, Any]:

@@ -13,10 +13,17 @@ from mizzen.web.door import Door, Guest
 
 HEAD_BYTES = 64 << 10
 """A request's head may be this long, give or take one read of the socket."""
+BETWEEN_BYTES = 16 << 10
+"""So much may come while a body does and none of it is the body: what chunks say of themselves, and what stands behind
+the last one. Give or take one read of the socket, too."""
 
 _TOO_LONG = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n"
     b"content-type: text/plain\r\ncontent-length: 35\r\n\r\nthe head of the request is too long"
+)
+_NOT_BODY = (
+    b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n"
+    b"content-type: text/plain\r\ncontent-length: 46\r\n\r\ntoo much of a body in chunks is no part of it\n"
 )
 _TOO_LATE = (
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n"
@@ -48,6 +55,8 @@ class DoorProtocol(HttpToolsProtocol, Guest):
         self._in_head = False
         self._reading_since = self._heard_at = door.now
         self._body_bytes = 0
+        self._between = 0
+        """Bytes since the last that was part of the body."""
         self._unsent = 0
         self._unsent_since = door.now
 
@@ -109,7 +118,7 @@ class LimitedProtocol(DoorProtocol):
     def on_message_begin(self) -> None:
         self._reading = self._in_head = self._began = True
         self._reading_since = self._heard_at = self._door.now
-        self._head_bytes = self._body_bytes = 0
+        self._head_bytes = self._body_bytes = self._between = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -134,11 +143,20 @@ class LimitedProtocol(DoorProtocol):
         if self.transport.is_closing():
             return
         self._began = False
+        in_head, body_bytes = self._in_head, self._body_bytes
         super().data_received(data)
-        if self._in_head and not self._began:
+        if self._began or not self._reading:
+            return
+        if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_BYTES:
                 self.transport.write(_TOO_LONG)
+                self.transport.close()
+        elif not in_head:
+            self._between = self._between + len(data) if self._body_bytes == body_bytes else 0
+            if self._between > BETWEEN_BYTES:
+                if not self.cycle.response_started:
+                    self.transport.write(_NOT_BODY)
                 self.transport.close()
 
     def _owes_answer(self) -> bool:

@@ -68,7 +68,7 @@ def test_predict_takes_rows_objects_whole_requests_files_and_stdin(plane: Plane)
 def test_predict_explains_what_it_cannot_read(plane: Plane) -> None:
     failed(plane("predict", "iris", "--data", "{no", check=False), "--data is no JSON", "for example")
     failed(plane("predict", "iris", "--data", "@none.json", check=False), "cannot read none.json")
-    failed(plane("predict", "iris", "--data", '["a"]', check=False), "must be FP64, not BYTES")
+    failed(plane("predict", "iris", "--data", '["a"]', check=False), "must be FP64: 'a' is no number")
     failed(plane("predict", "nobody", "--data", "[1]", check=False), "nobody")
 
 
@@ -124,13 +124,21 @@ def test_logs_of_a_server_and_of_the_planes_processes(plane: Plane, tmp_path: Pa
     assert plane("logs", "iris").stderr == "model 'iris' is served by iris-1, which printed this:\n"
     failed(plane("logs", "nobody-1", check=False), "nobody-1")
     logs = tmp_path / ".mizzen" / "logs"
-    failed(plane("logs", "plane", check=False), "no log of 'plane'", "no plane has run there: 'mizzen up' starts one")
+    here = ("--data-dir", ".mizzen")
+    no_log = "no log of 'plane'"
+    failed(plane("logs", "plane", *here, check=False), no_log, "no plane has run there: 'mizzen up' starts one")
     logs.mkdir(parents=True)
     (logs / "gateway-0.log").write_text("one\ntwo\nthree\n")
-    assert plane("logs", "gateway", "--tail", "2").stdout == "two\nthree\n"
-    failed(plane("logs", "access", check=False), "no access log in", "a plane writes one unless")
+    (logs / "0f3a.0.log").write_text("of a model")
+    assert plane("logs", "gateway", "--tail", "2", *here).stdout == "two\nthree\n"
+    failed(plane("logs", "plane", *here, check=False), no_log, "logs there: gateway-0\n")
+    failed(plane("logs", "access", *here, check=False), "no access log in", "a plane writes one unless")
     (logs / "access.gateway-0.log").write_text('{"time":"1"}\n')
-    assert plane("logs", "access").stdout == '{"time":"1"}\n'
+    assert plane("logs", "access", *here).stdout == '{"time":"1"}\n'
+    for name in ("access", "gateway", "plane"):  # MIZZEN_URL is set, and the files here are of whoever's plane
+        elsewhere = f"on its machine: 'mizzen logs {name} --data-dir DIR'"
+        failed(plane("logs", name, check=False), f"the log of '{name}' is a file", elsewhere)
+    failed(plane("logs", "acces", check=False), "acces", "did you mean 'access'?")
 
 
 def test_what_nobody_expected_is_no_traceback(plane: Plane) -> None:

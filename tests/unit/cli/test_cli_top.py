@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from mizzen.cli import top
 from mizzen.cli.top import Sort
@@ -99,6 +101,22 @@ def test_every_order_has_its_field(sort: Sort) -> None:
 
 def test_without_a_plane_it_says_what_to_do(tmp_path: Path) -> None:
     failed(mizzen("top", cwd=tmp_path), "no plane", "start one with 'mizzen up'")
+
+
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [(160, 13), (100, 12), (80, 10), (60, 7), (40, 5), (10, 4)],
+)
+def test_a_narrow_terminal_gets_fewer_columns_instead_of_cut_ones(width: int, columns: int) -> None:
+    found = usage(BUSY, model("rose"))
+    lines = next(rows for title, rows in top.tables(found, Sort.REQUESTS) if not title)
+    shown = top.fitting(lines, width)
+    assert (len(shown), len(shown[0])) == (len(lines), columns)
+    assert (shown[0][:3], shown[1][:3]) == (("MODEL", "VERSION", "REQ/S"), ("iris", "1", "157"))
+    console = Console(width=width, file=io.StringIO())
+    console.print(top._screen(found, Sort.REQUESTS, "", width))
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert ("…" in printed) == (width == 10)
 
 
 class Screen:

@@ -96,6 +96,21 @@ def test_memory_is_bounded_whatever_comes(listener: socket.socket, gateway: int,
     assert ask(request("POST", "/v2/models/m/infer", Content_Length=str(33 * MIB))).status == 413
 
 
+def test_a_body_in_small_chunks_takes_no_more_than_it_has(
+    listener: socket.socket, gateway: int, runtime: Runtime
+) -> None:
+    ask = asker(listener)
+    until(lambda: ask(request("GET", "/v2/models/m/ready")).status == 200)
+    whole = json.dumps({"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP64", "data": [7.0]}]}).encode()
+    size = 2 * MIB
+    chunks = b"%x\r\n%b\r\n" % (len(whole), whole) + b"2\r\n  \r\n" * (size // 2) + b"0\r\n\r\n"
+    before = peak(gateway)
+    answer = ask(request("POST", "/v2/models/m/infer", chunks, Content_Length="", Transfer_Encoding="chunked"))
+    assert answer.sums == [7.0]
+    # It comes in, is put together, is on its way out; as pieces by themselves it would be twenty times its size.
+    assert peak(gateway) - before < 8 * size
+
+
 def peak(pid: int) -> int:
     """The most memory it ever had, in bytes."""
     [line] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM:")]

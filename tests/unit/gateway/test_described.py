@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -81,6 +82,11 @@ def test_the_index(serve_model: Callable[..., Gateway], folder: Path) -> None:
     for body in (b"[]", b"x", b'{"ready": 1}'):
         assert gateway.ask("POST", "/v2/repository/index", body).status == 400
     assert gateway.ask("GET", "/v2/repository/index").status == 405
+    for path in ("index", "models/m/load", "models/m/unload"):
+        for more in ({}, {"Content_Encoding": "gzip"}):
+            long = b'{"parameters": {"a": [' + b"{}," * 30_000 + b"{}]}}"
+            answer = gateway.ask("POST", f"/v2/repository/{path}", gzip.compress(long) if more else long, **more)
+            assert (answer.status, answer.error) == (413, "the body is larger than 65536 bytes")
     route = Route(namespace="default", name="gone", version="2", plan=Plan(servers=()))
     publish(folder / "table.json", Table(serial=2, routes=(route,)))
     gone = {"name": "gone", "version": "2", "state": "UNAVAILABLE", "reason": "no replica is ready"}

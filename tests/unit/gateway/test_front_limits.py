@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mizzen.web.connections import BETWEEN_BYTES
 from mizzen.web.door import Patience
 from tests.unit.gateway.harness import (
     LIMITS,
@@ -65,6 +66,34 @@ def test_a_body_too_large_in_chunks_is_refused_on_the_way(gateway: Gateway, path
         for _ in range(17):
             client.send(chunk)
         assert client.answer().status == 413
+
+
+@pytest.mark.parametrize("path", [INFER, f"{INFER}?slow=1"])
+@pytest.mark.parametrize(
+    "start", [b"1;", b"1\r\n \r\n0\r\nX-Long: ", b"1\r\n \r\n0\r\n"], ids=["said", "trailer", "trailers"]
+)
+def test_what_stands_between_chunks_has_an_end(gateway: Gateway, path: str, start: bytes) -> None:
+    more = b"a: b\r\n" * 500 if start.endswith(b"0\r\n") else b"a" * 3000
+    with gateway.client() as client:
+        client.send(request("POST", path, Content_Length="", Transfer_Encoding="chunked") + start)
+        sent = 0
+        while not select.select([client.socket], [], [], 0.01)[0]:
+            assert sent < 64 * BETWEEN_BYTES
+            client.send(more)
+            sent += len(more)
+        answer = client.answer()
+        assert answer.status == 400
+        assert "16384" in answer.error
+        assert sent > BETWEEN_BYTES // 2
+
+
+@pytest.mark.parametrize("path", [INFER, f"{INFER}?slow=1"])
+def test_small_chunks_may_be_more_about_chunks_than_body(gateway: Gateway, path: str) -> None:
+    body = body_of([1.0] * 4000)
+    chunks = b"".join(b"1;%b\r\n%c\r\n" % (b"a" * 20, byte) for byte in body)
+    with gateway.client() as client:
+        client.send(request("POST", path, Content_Length="", Transfer_Encoding="chunked") + chunks + b"0\r\n\r\n")
+        assert client.answer().sums == [4000.0]
 
 
 def test_the_refusal_reaches_a_client_that_goes_on_sending(gateway: Gateway) -> None:
@@ -124,13 +153,14 @@ def test_a_request_that_does_not_come_to_its_end_is_refused(limited: Limited, se
         assert client.closed()
 
 
+@pytest.mark.parametrize("query", ["", "?by=asgi"])
 @pytest.mark.parametrize("patience", [Patience(stalled=1.0), Patience(request=1.0)], ids=["head", "body"])
-def test_a_request_that_comes_in_drops_is_refused_in_the_end(limited: Limited, patience: Patience) -> None:
+def test_a_request_that_comes_in_drops_is_refused_in_the_end(limited: Limited, patience: Patience, query: str) -> None:
     """A head has little time, however steadily it grows; a body has as much as it needs, up to a point."""
     gateway = limited(patience=patience)
     body = patience.request == 1.0
     with gateway.client() as client:
-        client.send(request("POST", INFER, Content_Length="100000") if body else b"GET /v2 HTTP/1.1\r\nX: ")
+        client.send(request("POST", INFER + query, Content_Length="100000") if body else b"GET /v2 HTTP/1.1\r\nX: ")
         drops = 0
         while not select.select([client.socket], [], [], 0.02)[0]:
             client.send(b" ")

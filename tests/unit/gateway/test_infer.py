@@ -51,6 +51,8 @@ def test_a_bad_request_is_explained(gateway: Gateway, path: str, body: bytes, er
     ("path", "error"),
     [
         ("/v2/models/nn/infer", "no model 'nn'"),
+        (f"/v2/models/{'n' * 5000}/infer", f"no model '{'n' * 200}...'"),
+        (f"/v2/models/m/versions/{'n' * 5000}/infer", f"no version '{'n' * 200}...' of 'm' is served"),
         ("/v2/models/mm/infer", "no model 'mm'; did you mean 'm'?"),
         ("/v2/models/m/versions/7/infer", "no version '7' of 'm' is served"),
         ("/ns/other/v2/models/m/infer", "no model 'm' in namespace 'other'"),
@@ -214,11 +216,20 @@ def test_a_strict_signature_is_kept_in_the_gateway(
 @both
 def test_a_name_with_nobody_behind_it_is_503(start_gateway: Callable[..., Gateway], folder: Path, path: str) -> None:
     route = Route(namespace="default", name="m", version="1", plan=Plan(servers=()))
-    publish(folder / "table.json", Table(routes=(route,)))
+    publish(folder / "table.json", Table(serial=1, routes=(route,)))
     gateway = start_gateway()
-    answer = until(lambda: (found := gateway.ask("POST", path, body_of([1.0]))).status != 404 and found)
+    body = body_of([1.0])
+    answer = until(lambda: "not served" in (found := gateway.ask("POST", path, body)).error and found)
     assert answer.status == 503
-    assert answer.headers["retry-after"] == "1"
+    assert answer.error == "version 1 of 'm' is not served; 'mizzen serve m 1' serves it"
+    assert "retry-after" not in answer.headers  # by itself nothing will change
+    described = gateway.ask("GET", "/v2/models/m")
+    assert (described.status, described.error) == (503, answer.error)
+    assert "retry-after" not in described.headers
+    starting = Route(namespace="default", name="m-1", version="1", model="m", plan=Plan(servers=()))
+    publish(folder / "table.json", Table(serial=2, routes=(route, starting)))
+    answer = until(lambda: (found := gateway.ask("POST", path, body)).error.endswith("yet") and found)
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
 
 
 def _metric(gateway: Gateway, name: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from mizzen.gateway.app import App
 from mizzen.gateway.exchange import Front
 from mizzen.gateway.front import FastProtocol
 from mizzen.gateway.infer import Service
-from mizzen.gateway.intake import Intake, Share
+from mizzen.gateway.intake import FEW, SMALL, Intake, Share, keep
 from mizzen.gateway.metrics import Counters, Metrics
 from mizzen.gateway.permits import Permits
 from mizzen.gateway.refusals import Refusals
@@ -144,3 +145,60 @@ def test_one_body_alone_fits_whatever_its_size() -> None:
     assert second.grow(11)
     second.end()
     assert intake.bytes == 0
+
+
+@given(st.lists(st.binary(max_size=3) | st.integers(SMALL - 1, SMALL + 1).map(bytes), max_size=60))
+def test_pieces_are_kept_in_their_order(pieces: list[bytes]) -> None:
+    kept: list[bytes | bytearray] = []
+    for piece in pieces:
+        keep(kept, piece)
+    assert b"".join(kept) == b"".join(pieces)
+    assert len(kept) <= FEW + 2 * sum(len(piece) >= SMALL for piece in pieces) + 1
+
+
+def test_small_pieces_of_a_hot_request_are_kept_as_one() -> None:
+    asyncio.run(_drip())
+
+
+async def _drip() -> None:
+    here = service()
+    config = uvicorn.Config(App(here, list), interface="asgi3", lifespan="off", ws="none", log_config=None)
+    config.load()
+    protocol = FastProtocol(config, ServerState(), {}, front=Front(here, loopback=True, patience=Patience(), most=100))
+    protocol.connection_made(Wire())
+    protocol.data_received(request("POST", PATHS[0], Content_Length=str(LARGEST)))
+    for _ in range(LARGEST - 1):
+        protocol.data_received(b" ")
+    assert len(getattr(protocol, "_body")) <= FEW + 1  # noqa: B009
+    protocol.connection_lost(None)
+
+
+def test_small_pieces_of_any_other_request_take_little_memory() -> None:
+    """Each by itself would take 40 bytes, at least."""
+    pieces = 30_000
+    left = iter(range(pieces))
+
+    async def receive() -> Any:
+        at = next(left)
+        return {
+            "type": "http.request",
+            "body": bytes(bytearray(b"{}" if not at else b"  ")),
+            "more_body": at < pieces - 1,
+        }
+
+    said: list[Any] = []
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    here = service()
+    here.intake.limit = 10 * pieces
+    scope: Any = {"type": "http", "method": "POST", "raw_path": b"/v2/repository/index", "headers": []}
+    tracemalloc.start()
+    try:
+        asyncio.run(App(here, list)(scope, receive, send))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert said[0]["status"] == 200
+    assert peak < 20 * pieces

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.protocol import cutting, frames, v2
+from mizzen.protocol import cutting, frames, skimming, v2
 
 NUMBERS = st.lists(
     st.one_of(st.integers(-(2**40), 2**40), st.floats(allow_nan=False, allow_infinity=False)), max_size=6
@@ -37,7 +37,7 @@ def bodies(draw: st.DrawFn) -> bytes:
 
 @given(bodies())
 def test_what_is_cut_is_what_is_read_whole(body: bytes) -> None:
-    cut = cutting.decode(body)
+    cut = cutting.cut(body)
     if cut is None:
         return
     request, entries = cut
@@ -50,9 +50,10 @@ def test_what_is_cut_is_what_is_read_whole(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", ["[1,2.5,-3e4]", "[[1,2],[3,4]]", "[]", "[1 2]"])
-def test_lists_of_numbers_are_cut(data: str) -> None:
-    tensor = f'{{"name":"x","shape":[2],"datatype":"FP64","data":{data}}}'
-    cut = cutting.decode(f'{{"inputs":[{tensor}]}}'.encode())
+@pytest.mark.parametrize("colon", [":", ": ", " :\n\t"])
+def test_lists_of_numbers_are_cut(data: str, colon: str) -> None:
+    tensor = f'{{"name":"data","shape":[2],"datatype":"FP64","data"{colon}{data}}}'
+    cut = cutting.cut(f'{{"inputs":[{tensor}]}}'.encode())
     assert cut is not None
     assert bytes(cut[1][0][4]) == data.encode()
 
@@ -68,9 +69,11 @@ def test_lists_of_numbers_are_cut(data: str) -> None:
         b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[[1',
         b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[1]}]',
         b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[{"a":1}]}]}',
+        b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[1]}]' + b" " * skimming.MOST_SAID + b"}",
+        b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64",' + b'"a":"data",' * 3000 + b'"data":[1]}]}',
         b'{"inputs":[]}',
         b"",
     ],
 )
 def test_what_is_not_certain_is_left_to_be_read_whole(body: bytes) -> None:
-    assert cutting.decode(body) is None
+    assert cutting.cut(body) is None

@@ -107,6 +107,21 @@ def test_more_rows_than_are_made_objects_of_are_refused_unread(row: bytes) -> No
     assert f"lists and objects, more than {extent.MOST_LISTS}: send its rows in several requests" in text
 
 
+@pytest.mark.parametrize("start", [b'{"instances":[', b'{"inputs":[', b'{"inputs":{"input":['])
+def test_more_values_than_rows_could_hold_are_refused_unread(start: bytes) -> None:
+    body = start + b"1," * 200_000 + b"1]}" + b"}" * start.count(b'input"')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(tensors, "read_document")
+        status, text = ask(Given(MATRIX), body)
+    assert (status, "input 'input' must have shape [-1, 2], not 200001 values in" in text) == (frames.BAD_INPUT, True)
+
+
+@pytest.mark.parametrize("rows", [[[1.5, 2.0]] * 100_000, [{"input": [1.5, 2.0]}] * 100_000])
+def test_as_many_rows_as_one_likes_are_read(rows: list[Any]) -> None:
+    status, answer = ask(Given(MATRIX), {"instances": rows})
+    assert (status, len(answer["predictions"])) == (frames.OK, 100_000)
+
+
 @pytest.mark.parametrize(
     ("inputs", "body", "error"),
     [

@@ -179,6 +179,58 @@ def test_undeploy_waits_until_the_server_is_gone(control: Harness, inference: An
         on(control.url, inference.url, lambda plane: plane.undeploy("nobody"))
 
 
+def test_the_current_version_ends_only_if_no_other_could_answer(control: Harness, inference: Answers) -> None:
+    path = control.file("model.joblib")
+
+    async def work(plane: AsyncPlane) -> None:
+        for version in ("1", "2"):
+            await plane.deploy("iris", path, wait=False)
+            await asyncio.to_thread(control.make_ready, f"iris-{version}", version)
+        await plane.promote("iris", "1")
+        with pytest.raises(errors.Conflict, match="version 1 of iris is current") as refused:
+            await plane.undeploy("iris", "1")
+        assert refused.value.hint.startswith("'mizzen promote iris 2' makes version 2 current first")
+        assert len((await plane.list("inferencemodels"))["items"]) == 2
+        for version, force in (("1", True), ("2", False)):
+            ending = asyncio.create_task(plane.undeploy("iris", version, force=force))
+            ref = Ref("InferenceModel", f"iris-{version}")
+            while not (await asyncio.to_thread(control.run, control.store.get(ref))).deleting:
+                assert not ending.done()
+            await asyncio.to_thread(control.release, ref)
+            assert await ending == [f"iris-{version}"]
+
+    on(control.url, inference.url, work)
+
+
+def test_scale_waits_until_it_is_so_and_says_why_it_is_not(control: Harness, inference: Answers) -> None:
+    path = control.file("model.joblib")
+
+    def report(**status: Any) -> None:
+        server = control.run(control.store.get(Ref("InferenceModel", "iris-1")))
+        told = InferenceModelStatus.of(server).model_copy(update=status)
+        control.run(control.store.update_status(server.with_status(told), "system"))
+
+    async def work(plane: AsyncPlane) -> None:
+        with pytest.raises(errors.NotFound):
+            await plane.scale("iris", 2)
+        await plane.deploy("iris", path, wait=False)
+        assert await plane.scale("iris", 2, wait=False) == "iris-1"
+        assert (await plane.get("inferencemodels", "iris-1"))["spec"]["replicas"] == 2
+        with pytest.raises(errors.DeadlineExceeded, match="0 of 2 replicas are ready after"):
+            await plane.scale("iris-1", 2, timeout=0.3)
+        scaling = asyncio.create_task(plane.scale("iris", 2))
+        await asyncio.to_thread(report, replicas=2, ready_replicas=2)
+        assert await scaling == "iris-1"
+        with pytest.raises(errors.Invalid):
+            await plane.scale("iris", -1)
+        failed = Condition(type="Ready", status="False", reason="LoadFailed", message="no weights")
+        await asyncio.to_thread(report, conditions=(failed,))
+        with pytest.raises(errors.ModelFailed, match="2 of 3 replicas are ready: no weights"):
+            await plane.scale("iris", 3)
+
+    on(control.url, inference.url, work)
+
+
 def test_watch_tells_what_is_there_and_what_comes(control: Harness, inference: Answers) -> None:
     async def work(plane: AsyncPlane) -> list[tuple[str, str]]:
         await plane.request("POST", "/model", body={"name": "one"})

@@ -174,7 +174,7 @@ def test_strangers_on_this_machine_see_what_they_may_read(plane: Harness) -> Non
     assert "RoleBinding" not in text
 
 
-def test_only_who_may_read_a_model_is_told_of_it(closed: Harness) -> None:
+def test_only_who_may_see_a_model_is_told_of_it(closed: Harness) -> None:
     stranger, nobody = closed.client(token=None), closed.client(closed.user("nobody"))
     for path in ("/usage", "/usage/history", "/usage/history?name=iris", "/metrics"):
         assert (stranger.get(path).status_code, nobody.get(path).status_code) == (401, 403), path
@@ -189,8 +189,16 @@ def test_only_who_may_read_a_model_is_told_of_it(closed: Harness) -> None:
     assert "rose-2" in text
     assert "iris" not in text
     assert "mizzen_resources{" not in text
+
+
+def test_who_may_call_a_model_is_told_of_it_as_gateways_do(closed: Harness) -> None:
     closed.permit("bob", "predict", subjects=["bob"], model="rose")
-    assert _names(closed.client(closed.user("bob"))) == []
+    bob = closed.client(closed.user("bob"))
+    assert _names(bob) == ["rose"]
+    assert [series["name"] for series in bob.get("/usage/history").json()["series"]] == ["rose"]
+    assert bob.get("/usage/history?name=rose").status_code == 200
+    assert bob.get("/usage/history?name=iris").status_code == 403
+    assert "rose-2" in bob.get("/metrics").text
 
 
 def _names(client: httpx2.Client) -> list[str]:

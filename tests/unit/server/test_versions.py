@@ -76,7 +76,7 @@ def test_frameworks_and_entrypoints_are_recognised(
 @pytest.mark.parametrize(
     ("files", "body", "field", "message"),
     [
-        (["model.bin"], {}, "framework", "name it: sklearn, "),
+        (["model.bin"], {}, "framework", "name it: sklearn, xgboost, lightgbm, onnx, python"),
         (
             ["a.pkl", "b.pkl"],
             {},

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.web.connections import HEAD_BYTES, LimitedProtocol
+from mizzen.web.connections import BETWEEN_BYTES, HEAD_BYTES, LimitedProtocol
 from mizzen.web.door import Door, Patience, most_connections
 from mizzen.web.server import WebServer
 
@@ -117,6 +117,14 @@ def test_a_head_without_end_is_cut_off() -> None:
     endless = (b"GET / HTTP/1.1\r\nhost: x\r\nx-long: ", *([b"a" * HEAD_BYTES] * 64))
     # Who goes on writing may lose the answer to a reset; either way the server takes no more.
     assert ask(*endless)[:12] in (b"HTTP/1.1 431", b"")
+
+
+@pytest.mark.parametrize("start", [b"1;", b"1\r\n \r\n0\r\nx: "], ids=["between chunks", "behind them"])
+def test_what_is_no_part_of_a_body_in_chunks_has_an_end(start: bytes) -> None:
+    head = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    assert ask(head + start, *([b"a" * BETWEEN_BYTES] * 64))[:12] in (b"HTTP/1.1 400", b"")
+    small = b"".join(b"1;%b\r\na\r\n" % (b"b" * 50) for _ in range(1000))
+    assert ask(head + small, b"0\r\n\r\n").startswith(b"HTTP/1.1 200")
 
 
 def test_a_long_body_is_no_head() -> None:
