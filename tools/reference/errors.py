@@ -32,8 +32,9 @@ GATEWAY: dict[int, str] = {
     431: "The head of the request is too long.",
     499: "In metrics only: the client left before it was answered.",
     500: "The model raised while it predicted.",
+    501: "The body comes in a `Transfer-Encoding` other than chunked.",
     502: "The replica died while it had the request, and it must not be sent again.",
-    503: "Nothing is ready, too much waits, or the gateway is stopping. Worth trying again after `Retry-After`.",
+    503: "Nothing is served or ready, too much waits, or the gateway is stopping. With `Retry-After`: worth another try.",
     504: "No answer within the deadline.",
 }
 """Of the inference API. A test compares them with the numbers in the gateway's code."""

@@ -83,10 +83,10 @@ def decode_json(datatype: str, shape: Sequence[int], text: bytes) -> Array:
     if depth != 1 and depth != len(nesting):
         raise ValueError(f"data must be a list of {count} {_WORDS[kind.leaf]}, or nested as its shape {list(shape)}")
     levels = (count,) if depth == 1 else nesting
+    if kind.name == "FP64" and depth == 1 and (long := numbers.doubles(text, count)) is not None:
+        return long.reshape(tuple(shape))
     if len(text) > extent.LARGE and levels:
         _measure(kind, text, levels, shape)
-    if kind.name == "FP64" and (long := numbers.doubles(text, count)) is not None:
-        return long.reshape(tuple(shape))
     try:
         data = _read(text, kind.leaf, len(levels))
     except (ValueError, OverflowError, RecursionError) as error:
