@@ -34,7 +34,7 @@ GATEWAY: dict[int, str] = {
     500: "The model raised while it predicted.",
     501: "The body comes in a `Transfer-Encoding` other than chunked.",
     502: "The replica died while it had the request, and it must not be sent again.",
-    503: "Nothing is served or ready, too much waits, or the gateway is stopping. With `Retry-After`: worth another try.",
+    503: "Nothing is served or ready, too much waits, or the gateway is stopping. With `Retry-After`: worth a new try.",
     504: "No answer within the deadline.",
 }
 """Of the inference API. A test compares them with the numbers in the gateway's code."""
