@@ -58,6 +58,7 @@ const status: Control["schemas"]["Status"] | undefined = missing.error;
 await got(control.DELETE("/model/{model}", { params: { ...at.params, query: { cascade: true, wait: true } } }));
 const left = await got(control.GET("/model"));
 
+if (typeof answer === "string") throw new Error("bytes, where JSON was asked for");
 console.log(
   JSON.stringify({
     created: made.name,
