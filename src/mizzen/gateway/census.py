@@ -15,7 +15,7 @@ import msgspec
 
 from mizzen.gateway.metrics import Metrics, served
 from mizzen.gateway.queues import Queue
-from mizzen.protocol import counts
+from mizzen.protocol import counts, notes
 from mizzen.protocol.counts import Counts
 
 SECONDS = 1.0
@@ -56,7 +56,7 @@ class Census:
 
     def stop(self) -> None:
         self._stopped = True
-        (self._folder / _file(self._gateway)).unlink(missing_ok=True)
+        notes.remove(self._folder, self._gateway)
 
     def own(self) -> Counts:
         """As it is now."""
@@ -76,31 +76,22 @@ class Census:
 
     def all(self) -> list[Counts]:
         """Of all living gateways, by name."""
-        others = [each for each in counts.read(self._folder) if each.gateway != self._gateway and counts.lives(each)]
+        others = [each for each in counts.read(self._folder) if each.gateway != self._gateway and notes.lives(each)]
         return sorted([self.own(), *others], key=lambda each: each.gateway)
 
     def _write(self) -> None:
         now = self.own()
         if self._written is not None and _same(self._written, now):
             return
-        path = self._folder / _file(self._gateway)
-        fresh = path.with_suffix(".fresh")
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-                file.write(counts.encode(now))
-            fresh.replace(path)
+            counts.write(self._folder, now)
         except OSError as error:
             if not self._complained:
-                log.warning("what is counted cannot be written to %s: %s", path, error)
+                log.warning("what is counted cannot be written to %s: %s", self._folder, error)
                 self._complained = True
             return
         self._written = now
         self._complained = False
-
-
-def _file(gateway: str) -> str:
-    return f"{gateway}.json"
 
 
 def _same(before: Counts, now: Counts) -> bool:

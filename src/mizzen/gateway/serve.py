@@ -34,7 +34,7 @@ from mizzen.gateway.sweeper import Sweeper
 from mizzen.gateway.table import Fleet, TableFile
 from mizzen.gateway.watched import WatchedFile
 from mizzen.graph.plan import Server as ServedVersion
-from mizzen.protocol import taken
+from mizzen.protocol import notes, taken
 from mizzen.web.door import Patience
 from mizzen.web.server import WebServer
 
@@ -165,7 +165,7 @@ async def serve(
         for file in files:
             file.stop()
         await fleet.close()
-        taken.remove(records.tables, guard.name)
+        notes.remove(records.tables, guard.name)
         refusals.close()
         access_log.close()
         census.stop()

@@ -18,8 +18,9 @@ import math
 
 from mizzen.gateway.lanes import Lane
 from mizzen.gateway.pace import Pace
+from mizzen.protocol import frames
 
-LARGE_BYTES = 64 << 10
+LARGE_BYTES = frames.LARGE
 """A call of more is large."""
 SHARE = 4
 ABOUT_SECONDS = 1.0

@@ -7,11 +7,12 @@ lives; `pid` and `start` tell one life from the next.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
+
+from mizzen.protocol import notes
 
 FOLDER = "counts"
 """In the run folder."""
@@ -78,33 +79,15 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Counts).decode
 
 
-def encode(counts: Counts) -> bytes:
-    return _encode(counts)
+def write(folder: Path, counts: Counts) -> None:
+    """OSError when it cannot be written."""
+    notes.write(folder, counts.gateway, _encode(counts))
 
 
 def read(folder: Path) -> list[Counts]:
-    """Those of all gateways that have written any, by name. A file that cannot be read counts as none: it is replaced
-    in a second."""
-    found = []
-    for file in sorted(folder.glob("*.json")):
-        try:
-            found.append(_decode(file.read_bytes()))
-        except (OSError, msgspec.DecodeError):
-            continue
-    return found
-
-
-def lives(counts: Counts) -> bool:
-    """Is the process there that wrote this?"""
-    try:
-        os.kill(counts.pid, 0)
-    except (ProcessLookupError, PermissionError):  # a pid of somebody else's is not of ours
-        return False
-    return True
+    """Those of all gateways that have written any, by name."""
+    return notes.read(folder, _decode)
 
 
 def sweep(folder: Path, gateways: Collection[str]) -> None:
-    """Removes what is left of processes that are gone, and of gateways by other names than these."""
-    for each in read(folder):
-        if each.gateway not in gateways or not lives(each):
-            (folder / f"{each.gateway}.json").unlink(missing_ok=True)
+    notes.sweep(folder, gateways, _decode)

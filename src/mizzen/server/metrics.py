@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,6 +22,8 @@ from mizzen.server.query import Query
 from mizzen.server.usage import own, sees
 from mizzen.usage.rates import Process
 from mizzen.usage.sampler import Now
+
+Row = TypeVar("Row")
 
 
 async def _nothing() -> Mapping[str, int]:
@@ -70,40 +73,32 @@ def _of_replicas(request: Request, found: Now) -> Iterator[Family]:
         )  # fmt: skip
         rows.append((labels, found.moment.processes.get(process), restarts))
     running = [(labels, process) for labels, process, _ in rows if process is not None]
+    again = [(labels, restarts) for labels, _, restarts in rows]
     name = "mizzen_replica_resident_memory_bytes"
-    memory = [Sample(name, labels, process.resident_bytes) for labels, process in running]
-    yield Family(name, "gauge", "Resident memory of a replica.", memory)
+    yield _family(name, "gauge", "Resident memory of a replica.", running, lambda each: each.resident_bytes)
     name = "mizzen_replica_cpu_seconds_total"
-    cpu = [Sample(name, labels, process.cpu_seconds) for labels, process in running]
-    yield Family(name, "counter", "CPU time of a replica's process.", cpu)
-    name = "mizzen_replica_restarts_total"
-    again = [Sample(name, labels, restarts) for labels, _, restarts in rows]
-    yield Family(name, "counter", "How often a replica was started again.", again)
+    yield _family(name, "counter", "CPU time of a replica's process.", running, lambda each: each.cpu_seconds)
+    yield _family("mizzen_replica_restarts_total", "counter", "How often a replica was started again.", again, int)
 
 
 def _of_processes(found: Now) -> Iterator[Family]:
     rows: list[tuple[Labels, Process]] = [((("process", name),), process) for name, process in own(found)]
     name = "process_cpu_seconds_total"
-    yield Family(name, "counter", "CPU time of the process.", [Sample(name, at, each.cpu_seconds) for at, each in rows])
+    yield _family(name, "counter", "CPU time of the process.", rows, lambda each: each.cpu_seconds)
     name = "process_resident_memory_bytes"
-    memory = [Sample(name, labels, each.resident_bytes) for labels, each in rows]
-    yield Family(name, "gauge", "Resident memory of the process.", memory)
+    yield _family(name, "gauge", "Resident memory of the process.", rows, lambda each: each.resident_bytes)
     name = "mizzen_process_restarts_total"
-    again = [Sample(name, labels, each.restarts) for labels, each in rows]
-    yield Family(name, "counter", "How often the process was started again.", again)
+    yield _family(name, "counter", "How often the process was started again.", rows, lambda each: each.restarts)
 
 
 def _of_controllers(backlogs: list[Backlog]) -> Iterator[Family]:
     rows: list[tuple[Labels, Backlog]] = [((("kind", each.controller),), each) for each in backlogs]
     name = "mizzen_reconcile_queue_length"
-    waiting = [Sample(name, labels, each.waiting) for labels, each in rows]
-    yield Family(name, "gauge", "Objects that wait for their controller.", waiting)
-    name = "mizzen_reconcile_failing"
-    failing = [Sample(name, labels, each.failing) for labels, each in rows]
-    yield Family(name, "gauge", "Objects that their controller could not deal with; each is tried again.", failing)
+    yield _family(name, "gauge", "Objects that wait for their controller.", rows, lambda each: each.waiting)
+    name, help_ = "mizzen_reconcile_failing", "Objects that their controller could not deal with; each is tried again."
+    yield _family(name, "gauge", help_, rows, lambda each: each.failing)
     name = "mizzen_reconcile_errors_total"
-    errors = [Sample(name, labels, each.errors) for labels, each in rows]
-    yield Family(name, "counter", "Looks at an object that failed.", errors)
+    yield _family(name, "counter", "Looks at an object that failed.", rows, lambda each: each.errors)
 
 
 def _of_store(objects: Mapping[str, int], size: int) -> Iterator[Family]:
@@ -112,3 +107,14 @@ def _of_store(objects: Mapping[str, int], size: int) -> Iterator[Family]:
     yield Family(name, "gauge", "Objects of each kind.", rows)
     name = "mizzen_store_bytes"
     yield Family(name, "gauge", "Size of the store's files.", [Sample(name, (), size)])
+
+
+def _family(
+    name: str,
+    kind: Literal["counter", "gauge"],
+    help_: str,
+    rows: Iterable[tuple[Labels, Row]],
+    value: Callable[[Row], float],
+) -> Family:
+    """A sample for each row."""
+    return Family(name, kind, help_, [Sample(name, labels, value(row)) for labels, row in rows])

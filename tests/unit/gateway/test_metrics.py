@@ -148,7 +148,7 @@ def test_siblings_are_shown_as_long_as_they_live(gateway: Gateway, folder: Path)
         ended.wait()
     dead = msgspec.structs.replace(living, gateway="gateway-2", pid=ended.pid)
     for each in (living, dead):
-        (folder / "counts" / f"{each.gateway}.json").write_bytes(counts.encode(each))
+        counts.write(folder / "counts", each)
     (folder / "counts" / "gateway-3.json").write_text("{")
     shown = set(re.findall(r'gateway="(gateway-\d)"', gateway.ask("GET", "/metrics").body.decode()))
     assert shown == {"gateway-0", "gateway-1"}

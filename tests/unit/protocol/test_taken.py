@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mizzen.protocol import taken
+from mizzen.protocol import notes, taken
 from mizzen.protocol.taken import Taken
 
 
@@ -16,8 +16,8 @@ def test_of_each_gateway_the_last_one_it_wrote(tmp_path: Path) -> None:
         taken.write(folder, Taken(name, os.getpid(), serial))
     assert [(each.gateway, each.serial) for each in taken.living(folder)] == [("gateway-0", 8), ("gateway-1", 9)]
     assert [file.stat().st_mode & 0o777 for file in folder.iterdir()] == [0o600, 0o600], "and nothing else is left"
-    taken.remove(folder, "gateway-0")
-    taken.remove(folder, "gateway-0")
+    notes.remove(folder, "gateway-0")
+    notes.remove(folder, "gateway-0")
     assert [each.gateway for each in taken.living(folder)] == ["gateway-1"]
 
 

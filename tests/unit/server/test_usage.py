@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mizzen.protocol.counts import encode
+from mizzen.protocol.counts import write
 from mizzen.reconcile.loop import Backlog
 from mizzen.server.metrics import Inside
 from mizzen.server.usage import COLUMNS
@@ -54,7 +54,7 @@ def sampled(folder: Path, seconds: int = 20) -> Sampler:
             requests({200: 18 * step, 503: 2 * step}, bucket=2, flying=3), served(10 * step, 20 * step, waiting=5),
             pid=1, at=clock.now,
         )  # fmt: skip
-        (folder / "gateway-0.json").write_bytes(encode(told))
+        write(folder, told)
         sampler.sample()
         clock.now += 2
     clock.now -= 2

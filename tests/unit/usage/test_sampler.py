@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.protocol.counts import encode
+from mizzen.protocol.counts import write
 from mizzen.supervisor import procfs
 from mizzen.usage.known import Known, Served, Work
 from mizzen.usage.processes import SUPERVISOR, Processes
@@ -44,7 +44,7 @@ class Scene:
             requests({200: asked}), served(asked, asked), gateway=f"gateway-{gateway}", pid=pid or 10 + gateway,
             at=self.time,
         )  # fmt: skip
-        (self.folder / f"gateway-{gateway}.json").write_bytes(encode(told))
+        write(self.folder, told)
 
     def step(self, asked: int | None = None) -> None:
         self.time += FINE_SECONDS
