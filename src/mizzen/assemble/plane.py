@@ -24,13 +24,13 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.controllers import acceptance
 from mizzen.controllers.access import AccessPublisher, Vouching
-from mizzen.controllers.departures import Departures
 from mizzen.controllers.happenings import Happenings
 from mizzen.controllers.machine import keep_registered, node_of
 from mizzen.controllers.models import Models
 from mizzen.controllers.refusals import RefusalsIntake
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.table import TablePublisher
+from mizzen.controllers.traffic import Traffic
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.engines.local.engine import LocalEngine
@@ -87,14 +87,14 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
 
     fetches = Fetches(lambda: app.state.plane, poke)
     accepting = (acceptance.Acceptance(kind, context, store.identities, store.secrets) for kind in acceptance.KINDS)
-    departures = Departures(home.run / taken.FOLDER, clock=time.monotonic)
-    serving = Serving(inference_url, context, fetches, here=machine.meta.name, left=departures.over)
+    traffic = Traffic(home.run / taken.FOLDER, clock=time.monotonic)
+    serving = Serving(inference_url, context, fetches, here=machine.meta.name, traffic=traffic)
     working = (Models(context), Versions(context), serving, Workloads(engine))
     happenings = _recorder(store)
     loop = Loop(store, [*working, *accepting], now=_now, recorder=happenings)
     vouching = _vouching(settings)
     publisher = _publisher(settings, store, token, vouching)
-    tables = TablePublisher(store, root / "table.json", published=departures.published)
+    tables = TablePublisher(store, root / "table.json", published=traffic.published)
     processes, sampler = _watching(home, tables)
     # Before anybody is answered: whoever got in at the last start may have lost their rights since.
     await publisher.publish()

@@ -285,6 +285,10 @@ class Status(Part):
     def condition(self, type_: str) -> Condition | None:
         return next((condition for condition in self.conditions if condition.type == type_), None)
 
+    def is_true(self, type_: str) -> bool:
+        condition = self.condition(type_)
+        return condition is not None and condition.true
+
 
 def merge_conditions(
     old: Iterable[Condition], new: Iterable[Condition], *, generation: int, now: datetime

@@ -33,8 +33,9 @@ def decide(
     serving: Resource | None = None,
     nodes: tuple[Resource, ...] = (),
     left: frozenset[str] = frozenset(),
+    unreached: frozenset[str] = frozenset(),
 ) -> Decision:
-    facts = ServingFacts(resource, target, serving, tuple(children), nodes, left=left)
+    facts = ServingFacts(resource, target, serving, tuple(children), nodes, left=left, unreached=unreached)
     return Serving(URL, Context()).decide(facts, NOW)
 
 
@@ -67,6 +68,8 @@ class Case:
     message: str = ""
     left: frozenset[str] = frozenset()
     """Whom gateways do not send to any more."""
+    unreached: frozenset[str] = frozenset()
+    """Whom a gateway does not know yet."""
 
 
 SWITCHED = inference_model("im", "2", serving="2", ready=ready())
@@ -79,6 +82,14 @@ CASES = {
         "False", "Starting", None, "loads",
     ),
     "ready": Case(inference_model("im"), (workload("im.1", "ready"),), ("im.1",), "True", "Serving", "1"),
+    "it could answer, and a gateway does not know it yet": Case(
+        inference_model("im"), (workload("im.1", "ready"),), ("im.1",), "False", "Routing", "1",
+        unreached=frozenset({"im.1"}),
+    ),
+    "it answers while nobody can tell yet what gateways know": Case(
+        inference_model("im", serving="1", ready=ready()), (workload("im.1", "ready"),), ("im.1",),
+        "True", "Serving", "1", unreached=frozenset({"im.1"}),
+    ),
     "ready with one of two": Case(
         inference_model("im", replicas=2), (workload("im.1", "waiting", "ready"),), ("im.1",), "True", "Serving", "1"
     ),
@@ -148,7 +159,7 @@ CASES = {
 def test_decide(case: Case) -> None:
     target = version(str(case.resource.spec["targetVersion"]))
     children = [made(case.resource, child) for child in case.children]
-    decision = decide(case.resource, target, children, left=case.left)
+    decision = decide(case.resource, target, children, left=case.left, unreached=case.unreached)
     assert tuple(name.partition("-")[0] for name in names(decision)) == case.wanted
     status = status_of(decision)
     accepted, told = status.condition("Accepted"), status.condition("Ready")

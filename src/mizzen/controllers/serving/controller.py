@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from mizzen.controllers.serving.facts import ServingFacts
 from mizzen.controllers.serving.meaning import Obstacle, is_numbered, meant_version, not_found, servable
-from mizzen.controllers.serving.readiness import not_true, patience, ready
+from mizzen.controllers.serving.readiness import ARRIVING, not_true, patience, ready
 from mizzen.controllers.serving.switching import (
     answering,
     kept,
@@ -16,6 +16,7 @@ from mizzen.controllers.serving.switching import (
     next_workload,
     old_workload,
 )
+from mizzen.controllers.traffic import Traffic
 from mizzen.errors import Invalid
 from mizzen.kinds import catalog, placement, running
 from mizzen.kinds.fetching import Fetching, NoFetching, Progress, entry_of
@@ -33,7 +34,7 @@ from mizzen.stores.whole import whole
 PROGRESS = 30.0
 """Seconds between two reports of how much has been fetched."""
 LOOK = 0.05
-"""Seconds between two looks at whether gateways have left what answered before."""
+"""Seconds between two looks at whether gateways know what answers now, and have left what did before."""
 
 
 class Serving:
@@ -47,16 +48,16 @@ class Serving:
         fetching: Fetching | None = None,
         *,
         here: str = "",
-        left: Callable[[Collection[str]], bool] = lambda addresses: True,
+        traffic: Traffic | None = None,
     ) -> None:
         """`context` tells what the engine of this home can do. `fetching` brings what manifests name. `here` is the
-        name of the Node of this machine, which is in the default namespace and serves all of them. `left` tells
-        whether no gateway sends to these addresses any more."""
+        name of the Node of this machine, which is in the default namespace and serves all of them. `traffic` tells
+        what gateways know; without it, they know all at once."""
         self._inference_url = inference_url
         self._context = context
         self._fetching = fetching or NoFetching()
         self._here = here
-        self._left = left
+        self._traffic = traffic
         self._named = Mentions()
         """Models and ModelVersions by name, and for who asks for a node, any Node of the namespace."""
 
@@ -104,10 +105,17 @@ class Serving:
             children=children,
             nodes=tuple(nodes),
             fetched=self._fetched(resource, spec, found, nodes),
-            left=frozenset(child.meta.name for child in children if self._left(_addresses(child)))
+            left=frozenset(child.meta.name for child in children if self._has_left(child))
             if len(children) > 1
             else frozenset(),
+            unreached=frozenset(child.meta.name for child in children if not self._is_reached(child)),
         )
+
+    def _has_left(self, child: Resource) -> bool:
+        return self._traffic is None or self._traffic.has_left(_addresses(child))
+
+    def _is_reached(self, child: Resource) -> bool:
+        return self._traffic is None or self._traffic.reaches(_addresses(child))
 
     def _fetched(
         self, resource: Resource, spec: InferenceModelSpec, found: Resource | None, nodes: Sequence[Resource]
@@ -173,7 +181,11 @@ class Serving:
         children = (wanted, old) if old is not None else (wanted, *staying)
         target = None if spec.target_version == version.version else version.version
         accepted = catalog.warned(accepted, tuple(_not_offered(spec)))
-        is_ready = ready(spec, version.version, workload, now, switching=old is not None, reloading=reloading)
+        # Whoever has answered goes on to, also while nobody can tell what gateways know, as at a start of the plane.
+        arriving = wanted.meta.name in facts.unreached and not (mine and told.is_true("Ready"))
+        is_ready = ready(
+            spec, version.version, workload, now, switching=old is not None, reloading=reloading, arriving=arriving
+        )
         counted = facts.child(old.meta.name) if old is not None else workload
         now_told = {
             "target_version": target,
@@ -182,7 +194,7 @@ class Serving:
             "serving_files": served_files,
         }
         status = self._status(facts.resource, told.model_copy(update=now_told), counted, (accepted, is_ready))
-        again = LOOK if staying else patience(workload, now)
+        again = LOOK if staying or is_ready.reason == ARRIVING else patience(workload, now)
         return Decision(
             children=children,
             status=status,

@@ -23,6 +23,8 @@ class ServingFacts:
     """How far the archive of a manifest is, when the version asked for is not there."""
     left: frozenset[str] = frozenset()
     """Names of children that no gateway sends to any more."""
+    unreached: frozenset[str] = frozenset()
+    """Names of children that some gateway does not know yet."""
 
     def child(self, name: str | None) -> Resource | None:
         """The Workload of this name. One that is being deleted does not count, whatever its status still says."""
@@ -30,5 +32,4 @@ class ServingFacts:
 
 
 def is_available(workload: Resource) -> bool:
-    condition = WorkloadStatus.of(workload).condition("Available")
-    return condition is not None and condition.true
+    return WorkloadStatus.of(workload).is_true("Available")

@@ -11,6 +11,7 @@ from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 
 CRASHES = 2
 """So many restarts, and waiting for the next one, is a crash loop."""
+ARRIVING = "Routing"
 START_LIMIT = timedelta(minutes=10)
 """After so long, what has not answered yet is told as a trouble. It is not ended: a large model may take its time."""
 
@@ -23,6 +24,7 @@ def ready(
     *,
     switching: bool,
     reloading: bool = False,
+    arriving: bool = False,
 ) -> Condition:
     """Of what the spec asks for: while the Workload before it still answers, or the same with what it had before, not
     yet."""
@@ -32,6 +34,8 @@ def ready(
         message = f"replicas load the files of version {version} without a restart; what answered before goes on"
         return not_true("Ready", "Reloading", message)
     replicas = WorkloadStatus.of(workload).replicas if workload else ()
+    if workload is not None and is_available(workload) and not switching and arriving:
+        return not_true("Ready", ARRIVING, f"version {version} could answer; gateways are being told")
     if workload is not None and is_available(workload) and not switching:
         return Condition(type="Ready", status="True", reason="Serving", message=f"version {version} answers")
     reason, message = _why_not(replicas)

@@ -1,4 +1,4 @@
-"""A process ends when no gateway goes by a Table that names it."""
+"""A process counts as ready when all gateways go by a Table that names it, and ends when none does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.controllers.departures import PATIENCE, Departures
+from mizzen.controllers.traffic import PATIENCE, Traffic
 from mizzen.graph.plan import Server, Table
 from mizzen.protocol import taken
 from mizzen.protocol.taken import Taken
@@ -19,17 +19,20 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.now = 100.0
         self.folder = folder
-        self.departures = Departures(folder, clock=lambda: self.now)
+        self.traffic = Traffic(folder, clock=lambda: self.now)
 
     def publish(self, serial: int, *addresses: str) -> None:
         server = Server(id="default/m", model="m", version="1", addresses=addresses)
-        self.departures.published(Table(serial=serial, servers=(server,)))
+        self.traffic.published(Table(serial=serial, servers=(server,)))
 
     def take(self, gateway: str, serial: int, pid: int | None = None) -> None:
         taken.write(self.folder, Taken(gateway, pid or os.getpid(), serial))
 
+    def reached(self, *addresses: str) -> bool:
+        return self.traffic.reaches(addresses)
+
     def over(self, *addresses: str) -> bool:
-        return self.departures.over(addresses)
+        return self.traffic.has_left(addresses)
 
 
 @pytest.fixture
@@ -51,6 +54,23 @@ def test_only_when_every_living_gateway_has_a_table_without_it(world: World) -> 
     assert world.over("old"), "a later Table is as good"
     assert not world.over("new")
     assert not world.over("old", "new"), "one of them is named"
+
+
+def test_it_is_reached_when_every_living_gateway_has_a_table_with_it(world: World) -> None:
+    world.take("gateway-0", 10)
+    world.take("gateway-1", 10)
+    assert not world.reached("new"), "no Table names it"
+    world.publish(12, "new")
+    world.take("gateway-0", 12)
+    assert not world.reached("new"), "the other one does not know it yet"
+    world.publish(14, "new", "newer")
+    world.take("gateway-1", 13)
+    assert world.reached("new"), "a later Table is as good"
+    assert not world.reached("newer")
+    assert world.reached("new", "newer"), "one of them is enough"
+    world.now += PATIENCE
+    assert world.reached("newer"), "who is stuck is not waited for any more"
+    assert not world.reached("old")
 
 
 def test_a_dead_gateway_is_not_waited_for(world: World) -> None:
@@ -105,4 +125,4 @@ def test_nothing_is_kept_of_what_left_long_ago(world: World) -> None:
     for serial in range(100):
         world.publish(serial, f"address-{serial}")
         world.now += PATIENCE
-    assert len(world.departures._left) <= 2
+    assert len(world.traffic._gone) <= 2
