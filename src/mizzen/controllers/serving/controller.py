@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from mizzen.controllers.serving.facts import ServingFacts
+from mizzen.controllers.serving.facts import ServingFacts, Traffic
 from mizzen.controllers.serving.meaning import Obstacle, is_numbered, meant_version, not_found, servable
 from mizzen.controllers.serving.readiness import ARRIVING, not_true, patience, ready
 from mizzen.controllers.serving.switching import (
@@ -16,7 +16,6 @@ from mizzen.controllers.serving.switching import (
     next_workload,
     old_workload,
 )
-from mizzen.controllers.traffic import Traffic
 from mizzen.errors import Invalid
 from mizzen.kinds import catalog, placement, running
 from mizzen.kinds.fetching import Fetching, NoFetching, Progress, entry_of

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Protocol
 
 from mizzen.kinds.fetching import Progress
 from mizzen.kinds.meta import Resource
 from mizzen.kinds.workload import WorkloadStatus
+
+
+class Traffic(Protocol):
+    """What gateways know (`controllers/traffic.py`)."""
+
+    def reaches(self, addresses: Collection[str]) -> bool:
+        """Does every gateway send to one of these?"""
+
+    def has_left(self, addresses: Collection[str]) -> bool:
+        """Does no gateway send to these any more?"""
 
 
 @dataclass(frozen=True, slots=True)
