@@ -13,6 +13,8 @@ export PYTHONDONTWRITEBYTECODE :=
 PY := .venv/bin/python
 READY := .venv/.ready
 COMPILED := .venv/.compiled
+# Of the frameworks, those that `make test` serves; the heavy ones have an environment of their own.
+EXTRAS := sklearn xgboost lightgbm onnx environments otel
 SOURCES := $(shell find src -name '*.py')
 CODE := src tests bench tools examples
 
@@ -78,7 +80,7 @@ clients: setup ## Write clients in Python and types for TypeScript into build/cl
 lock: ## Resolve the dependencies of pyproject.toml into requirements/ (ARGS=--upgrade takes newer ones)
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv: 'pipx install uv', or name it with UV=path/to/uv." >&2; exit 1; }
 	@$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
-		--custom-compile-command "make lock" pyproject.toml --all-extras --group dev -o requirements/dev.txt $(ARGS)
+		--custom-compile-command "make lock" pyproject.toml $(foreach extra,$(EXTRAS),--extra $(extra)) --group dev -o requirements/dev.txt $(ARGS)
 	@for folder in tests/conformance/requirements bench/peers/requirements; do (cd $$folder && for file in *.in; do \
 		$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
 			--custom-compile-command "make lock" $$file -o $${file%.in}.txt $(ARGS) || exit 1; done) || exit 1; done
