@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import requests
 
@@ -52,11 +53,12 @@ def bytes_in_base64(_namespace: str) -> None:
 
 
 def errors(_namespace: str) -> None:
-    for place, body, code in (
+    cases: tuple[tuple[str, Any, int], ...] = (
         ("nobody:predict", {"instances": ROWS}, 404), ("iris/versions/9:predict", {"instances": ROWS}, 404),
         ("iris/labels/nothing:predict", {"instances": ROWS}, 404), ("iris:predict", {"instances": [[1.0]]}, 400),
         ("iris:predict", {"rows": ROWS}, 400), ("iris:predict", {"instances": ROWS, "signature_name": "other"}, 400),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for place, body, code in cases:
         answer = requests.post(_at(place), json=body, timeout=30)
         assert answer.status_code == code, answer.text
         assert answer.json()["error"]
