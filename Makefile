@@ -70,7 +70,7 @@ check: setup ## Lint, format, types, layers, sizes and names, generated files
 	@$(PY) -m tools.lint
 	@$(PY) -m tools.gen --check
 
-gen: setup ## Write what is derived from the code: docs/reference/, deploy/crds/, the OpenAPI documents
+gen: setup ## Write what is derived from the code: docs/reference/, deploy/crds/, deploy/grafana/, the OpenAPI documents
 	@$(PY) -m tools.gen
 
 clients: setup ## Write clients in Python and types for TypeScript into build/clients, from the OpenAPI documents

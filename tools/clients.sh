@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes .venvs/<name> from each tests/conformance/requirements/<name>.txt, unless it is there as the file says; and
-# .venvs/typescript from the package-lock.json there. Words are names: only these.
+# .venvs/typescript from the package-lock.json there, and .venvs/prometheus from Debian's package. Words are names: only
+# these.
 # $PYTHON is what to build on.
 set -eu
 
@@ -20,6 +21,21 @@ for wanted in tests/conformance/requirements/*.txt; do
         exit 1
     }
 done
+
+# Taken apart, not installed: a service that scrapes would be started with it, and nobody need be root.
+if wants prometheus && ! [ -x .venvs/prometheus/usr/bin/promtool ]; then
+    echo "Setting up .venvs/prometheus ..."
+    rm -rf .venvs/prometheus
+    mkdir -p .venvs/prometheus
+    fetch() { (cd .venvs/prometheus && apt-get download prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb); }
+    refresh() { [ "$(id -u)" = 0 ] && apt-get update; }
+    { command -v apt-get && { fetch || { refresh && fetch; }; }; } >/dev/null 2>&1 || {
+        rm -rf .venvs/prometheus
+        echo "Cannot fetch prometheus. Its tests need promtool and prometheus: on Debian and Ubuntu from the package of" >&2
+        echo "that name, elsewhere put both into .venvs/prometheus/usr/bin. All else can run without." >&2
+        exit 1
+    }
+fi
 
 wants typescript || exit 0
 locked=tests/conformance/requirements/typescript

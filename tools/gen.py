@@ -1,5 +1,5 @@
-"""What is derived from the code: docs/reference/, deploy/crds/ and the OpenAPI documents. The same code always gives
-the same files.
+"""What is derived from the code: docs/reference/, deploy/crds/, deploy/grafana/ and the OpenAPI documents. The same
+code always gives the same files.
 
 `python -m tools.gen` writes them; with `--check` it only says which are stale, and exits 1.
 """
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.derived import crds, door, inference, openapi
+from tools.derived import crds, dashboard, door, inference, openapi
 from tools.reference import cli, conditions, errors, http, kinds, modules, sdk, settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,14 +23,20 @@ PAGES = {
     "docs/reference/http.md": http.page,
     "docs/reference/sdk.md": sdk.page,
 }
-FOLDERS = ("docs/reference/**/*.md", "deploy/crds/*.yaml", "src/mizzen/server/door/openapi/**/*.json")
+FOLDERS = (
+    "docs/reference/**/*.md",
+    "deploy/crds/*.yaml",
+    "deploy/grafana/*.json",
+    "src/mizzen/server/door/openapi/**/*.json",
+)
 """Hold nothing but derived files."""
 
 
 def files() -> dict[str, str]:
     """Path to content, of all of them."""
     single = {name: page() for name, page in PAGES.items()}
-    return single | kinds.pages() | modules.pages() | crds.pages() | openapi.pages() | inference.pages() | door.pages()
+    documents = crds.pages() | openapi.pages() | inference.pages() | door.pages() | dashboard.pages()
+    return single | kinds.pages() | modules.pages() | documents
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:

@@ -81,7 +81,9 @@ def test_the_load_of_both_gateways_is_told_and_survives_their_ends(plane: TestPl
 
 def test_a_scrape_of_both_ports_is_one_of_the_whole_plane(plane: TestPlane) -> None:
     control = httpx2.get(f"{plane.control_url}/metrics", trust_env=False, verify=False).text
-    assert 'mizzen_replica_resident_memory_bytes{server="default/weigher-1",model="weigher"' in control
+    assert (
+        'mizzen_replica_resident_memory_bytes{server="default/weigher-1",namespace="default",model="weigher"' in control
+    )
     assert 'process_cpu_seconds_total{process="gateway-1"}' in control
     assert 'mizzen_resources{kind="InferenceModel"}' in control
     wait_until(

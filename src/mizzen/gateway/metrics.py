@@ -77,6 +77,7 @@ def served(queue: Queue) -> Served:
         in_flight=queue.in_flight, replicas=queue.replicas, room=queue.room, shed=queue.shed, expired=queue.expired,
         retried=queue.retried, waits=[*tally.waits], waited_seconds=tally.waited_seconds,
         compute_seconds=tally.compute_seconds, sizes=tally.sizes_by_bounds(), batch_items=tally.items,
+        model=queue.server.model,
     )  # fmt: skip
 
 
@@ -146,7 +147,7 @@ _HISTOGRAMS: tuple[tuple[str, str, tuple[float, ...], Callable[[Served], tuple[l
 
 def _of_queues(gateways: Sequence[Counts], sees: Sees) -> Iterator[Family]:
     rows: list[tuple[Labels, Served]] = [
-        ((_name(each), ("server", of.server), ("version", of.version)), of)
+        ((_name(each), *_labels_of(of)), of)
         for each in gateways
         for of in each.served
         if sees(*of.server.split("/", 1))
@@ -158,6 +159,11 @@ def _of_queues(gateways: Sequence[Counts], sees: Sees) -> Iterator[Family]:
     for name, help_, bounds, both in _HISTOGRAMS:
         samples = [sample for labels, of in rows for sample in exposition.histogram(name, labels, bounds, *both(of))]
         yield Family(name, "histogram", help_, samples)
+
+
+def _labels_of(of: Served) -> Labels:
+    namespace = of.server.partition("/")[0]
+    return ("server", of.server), ("namespace", namespace), ("model", of.model), ("version", of.version)
 
 
 def _of_processes(gateways: Sequence[Counts]) -> Iterator[Family]:

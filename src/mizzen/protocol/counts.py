@@ -57,6 +57,8 @@ class Served(msgspec.Struct, frozen=True):
     sizes: list[int]
     """How many batches had how many calls, each bucket for itself, by BATCH_BOUNDS."""
     batch_items: int
+    model: str = ""
+    """Whose version it is."""
 
 
 class Counts(msgspec.Struct, frozen=True):

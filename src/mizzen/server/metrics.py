@@ -69,7 +69,8 @@ def _of_replicas(request: Request, found: Now) -> Iterator[Family]:
             continue
         (work, index), (namespace, model, version) = told, told[0].key
         labels = (
-            ("server", f"{namespace}/{work.server}"), ("model", model), ("version", version), ("replica", str(index)),
+            ("server", f"{namespace}/{work.server}"), ("namespace", namespace), ("model", model), ("version", version),
+            ("replica", str(index)),
         )  # fmt: skip
         rows.append((labels, found.moment.processes.get(process), restarts))
     running = [(labels, process) for labels, process, _ in rows if process is not None]

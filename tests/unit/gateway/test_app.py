@@ -194,8 +194,9 @@ def test_metrics_are_prometheus_text(gateway: Gateway) -> None:
     assert f'mizzen_request_seconds_bucket{{{labels},le="+Inf"}} 4' in lines
     assert f"mizzen_request_seconds_count{{{labels}}} 4" in lines
     assert f"mizzen_requests_in_flight{{{labels}}} 0" in lines
-    assert 'mizzen_batch_size_sum{gateway="gateway-0",server="default/m",version="1"} 4' in lines
-    assert 'mizzen_queue_wait_seconds_count{gateway="gateway-0",server="default/m",version="1"} 4' in lines
+    of = 'gateway="gateway-0",server="default/m",namespace="default",model="m",version="1"'
+    assert f"mizzen_batch_size_sum{{{of}}} 4" in lines
+    assert f"mizzen_queue_wait_seconds_count{{{of}}} 4" in lines
     assert 'mizzen_refused_total{gateway="gateway-0",code="404"} 1' in lines
     assert any(line.startswith('process_resident_memory_bytes{gateway="gateway-0"} ') for line in lines)
     assert any(line.startswith('process_cpu_seconds_total{gateway="gateway-0"} ') for line in lines)

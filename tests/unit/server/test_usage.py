@@ -148,12 +148,12 @@ def test_metrics_are_text_for_prometheus(plane: Harness) -> None:
     assert families["mizzen_replica_cpu_seconds"] == families["mizzen_reconcile_errors"] == "counter"
     assert families["mizzen_replica_resident_memory_bytes"] == families["mizzen_resources"] == "gauge"
     lines = answer.text.splitlines()
-    replica = '{server="default/iris-1",model="iris",version="1",replica="1"}'
+    replica = '{server="default/iris-1",namespace="default",model="iris",version="1",replica="1"}'
     assert {
         f"mizzen_replica_resident_memory_bytes{replica} 700",
         f"mizzen_replica_cpu_seconds_total{replica} 1.0",
         f"mizzen_replica_restarts_total{replica} 0",
-        'mizzen_replica_restarts_total{server="lab/iris-1",model="iris",version="1",replica="0"} 7',
+        'mizzen_replica_restarts_total{server="lab/iris-1",namespace="lab",model="iris",version="1",replica="0"} 7',
         'process_resident_memory_bytes{process="gateway-0"} 1000',
         'process_cpu_seconds_total{process="plane"} 2.0',
         'mizzen_process_restarts_total{process="plane"} 4',
