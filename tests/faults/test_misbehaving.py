@@ -73,7 +73,8 @@ class Moody:
     def both(self) -> bool:
         at = f"/apis/mizzen.dev/v1alpha1/namespaces/default/inferencemodels/{SERVER}"
         status = self.control(at).get("status", {})
-        return bool(status.get("readyReplicas") == 2) and len(self.plane.pids("runtime")) == 2
+        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ()))
+        return ready and bool(status.get("readyReplicas") == 2) and len(self.plane.pids("runtime")) == 2
 
     def until_both(self) -> None:
         planes.wait_until(self.both, "both replicas are ready")

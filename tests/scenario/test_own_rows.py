@@ -177,4 +177,5 @@ def both(plane: planes.TestPlane) -> bool:
     headers = {"authorization": f"Bearer {plane.token()}"}
     at = f"/apis/mizzen.dev/v1alpha1/namespaces/default/inferencemodels/{SERVER}"
     status = httpx2.get(plane.control_url + at, headers=headers, verify=False).json().get("status", {})
-    return bool(status.get("readyReplicas") == 2) and len(plane.pids("runtime")) == 2
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ()))
+    return ready and bool(status.get("readyReplicas") == 2) and len(plane.pids("runtime")) == 2

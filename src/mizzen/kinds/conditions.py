@@ -40,6 +40,7 @@ REASONS: dict[str, str] = {
     "ReplicasReady": "At least one replica is ready; the message says how many.",
     "NoReplicas": "None is wanted: `spec.replicas` is 0.",
     "Starting": "A replica was started and has not answered yet.",
+    "Routing": "A replica could answer; not all gateways know it yet.",
     "Reloading": "What answers loads the files of the version without a restart, and has the old ones until then.",
     "Stopping": "Replicas are ending.",
     "BackOff": "A replica ended, and is started again after a while.",
@@ -56,7 +57,7 @@ REASONS: dict[str, str] = {
     "Served": "A server of the version answered.",
 }
 
-ORDINARY = frozenset({"Starting", "Reloading", "Fetching", "Stopping", "NoReplicas", "NotServedYet"})
+ORDINARY = frozenset({"Starting", "Routing", "Reloading", "Fetching", "Stopping", "NoReplicas", "NotServedYet"})
 """Reasons for something not to be so that are nobody's trouble. All others, of what is not `True`, are."""
 
 HAPPENINGS: dict[str, str] = {
