@@ -21,7 +21,9 @@ from mizzen.errors import Fault, Invalid
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PORTS = ("port", "inference_port", "tls_port")
 
-WORDS: dict[type[Any], str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+WORDS: dict[type[Any], str] = {
+    int: "a whole number", float: "a number", str: "a text", bool: "true or false", tuple: "a list of texts",
+}  # fmt: skip
 
 
 def _setting(default: Any, help_: str) -> Any:
@@ -33,9 +35,29 @@ class Settings:
     """Each field is read from a flag, else from MIZZEN_<FIELD>, else from <field> in <data_dir>/settings.toml."""
 
     data_dir: str = _setting(".mizzen", "Folder that holds everything the plane keeps.")
-    host: str = _setting("127.0.0.1", "Address of both APIs; any but loopback needs `insecure`.")
+    host: str = _setting(
+        "127.0.0.1",
+        "Address of the APIs. Any but loopback needs `inference_tls`, and then the control API is there with TLS only; "
+        "or `insecure`.",
+    )
     insecure: bool = _setting(
-        False, "Allow another host than loopback, though tokens then travel unencrypted. Nobody gets in without one."
+        False,
+        "Allow another host than loopback without TLS, though tokens then travel unencrypted. Nobody gets in without "
+        "one.",
+    )
+    inference_tls: bool = _setting(
+        False, "The inference API speaks TLS, and nothing else: under the plane's own CA, or with `tls_certificate`."
+    )
+    tls_certificate: str = _setting(
+        "",
+        "Certificates (PEM, the server's first) that the inference API shows in place of one of the plane's own CA; "
+        "relative to the data dir. New ones in the file are taken within seconds.",
+    )
+    tls_key: str = _setting("", "The key (PEM, without a password) of `tls_certificate`.")
+    tls_names: tuple[str, ...] = _setting(
+        (),
+        "More names and addresses of this machine, for the certificates of its own CA. The first is the one that "
+        "others are told to ask.",
     )
     anonymous: bool = _setting(
         True, "On loopback, let those without a token read and predict; not see logs, rights, secrets or the audit."
@@ -92,12 +114,24 @@ class Settings:
         """Are the APIs reachable from this machine only?"""
         return self.host in LOOPBACK
 
+    @property
+    def plain_host(self) -> str:
+        """Where the control API answers without TLS: nowhere that others can reach, unless that is meant."""
+        return self.host if self.loopback or self.insecure else LOOPBACK[0]
+
+    @property
+    def given_certificate(self) -> tuple[Path, Path] | None:
+        """Files of certificates and key that somebody else made."""
+        return (self.root / self.tls_certificate, self.root / self.tls_key) if self.tls_certificate else None
+
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        return cls(**json.loads(text))
+        values: dict[str, Any] = json.loads(text)
+        values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return cls(**values)
 
     @classmethod
     def load(cls, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ) -> Self:
@@ -152,11 +186,13 @@ class Settings:
             for first, second in combinations(PORTS, 2)
             if getattr(self, first) and getattr(self, first) == getattr(self, second)
         ]
-        if not self.loopback and not self.insecure:
+        if not self.loopback and not self.insecure and not self.inference_tls:
             faults.append(
                 Fault("host", f"{self.host!r} is not loopback: whoever listens on the way sees the tokens; "
-                      "set insecure = true (--insecure) if that is meant")
+                      "encrypt with inference_tls = true (--inference-tls), or set insecure = true (--insecure) "
+                      "if it is meant so")
             )  # fmt: skip
+        faults += self._certificate_faults()
         if self.oidc_issuer and not self.oidc_audience:
             faults.append(
                 Fault("oidc_audience", "required with oidc_issuer: tokens for others must not open this plane")
@@ -181,6 +217,24 @@ class Settings:
             faults.append(Fault("audit_days", "must be 0 to 36500"))
         return faults
 
+    def _certificate_faults(self) -> list[Fault]:
+        """Of files that somebody else made: told before anything is started."""
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            missing = "tls_key" if self.tls_certificate else "tls_certificate"
+            return [Fault(missing, "required: tls_certificate and tls_key go together")]
+        if self.tls_certificate and not self.inference_tls:
+            return [Fault("tls_certificate", "is shown by nobody without inference_tls = true (--inference-tls)")]
+        given = self.given_certificate
+        if given is None:
+            return []
+        from mizzen.web import tls
+
+        try:
+            tls.context(*given)
+        except (OSError, ValueError) as error:
+            return [Fault("tls_certificate", f"{given[0]} and {given[1]} are no use: {error}")]
+        return []
+
 
 def _read(kind: type[Any], value: Any) -> Any:
     """ValueError when it is of another type. Flags and the file give values, the environment gives texts."""
@@ -193,6 +247,11 @@ def _read(kind: type[Any], value: Any) -> Any:
         return known[str(value).lower()]
     if isinstance(value, bool):
         raise ValueError(value)  # noqa: TRY004 - as the conversions below
+    if kind is tuple:
+        words = value.split(",") if isinstance(value, str) else value
+        if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+            raise ValueError(value)
+        return tuple(stripped for word in words if (stripped := word.strip()))
     return kind(value)
 
 

@@ -44,8 +44,8 @@ def test_the_same_api_answers_with_tls_and_the_same_checks(shared: planes.TestPl
 def test_nobody_is_trusted_without_the_ca(shared: planes.TestPlane) -> None:
     with pytest.raises(httpx2.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
         httpx2.get(f"{shared.tls_url}/version", trust_env=False)
-    with pytest.raises(httpx2.HTTPError):
-        httpx2.get(f"{shared.tls_url.replace('https', 'http')}/version", trust_env=False)
+    plain = httpx2.get(f"{shared.tls_url.replace('https', 'http')}/version", trust_env=False)
+    assert (plain.status_code, "https" in plain.text) == (400, True)
     with trusting(shared) as client:
         assert client.get("/version").status_code == 200, "and the listener goes on"
 
@@ -148,12 +148,27 @@ def test_what_was_handed_out_stays_good(plane: planes.TestPlane) -> None:
     assert whoami(config) == "admin"
 
 
-def test_where_others_can_reach_it_the_certificate_names_the_address(tmp_path: Path) -> None:
-    with planes.running_plane(tmp_path / "data", "--host", "127.0.0.2", "--insecure") as plane:
-        assert "//127.0.0.2:" in plane.tls_url
-        assert whoami(yaml.safe_load(plane.cli("kubeconfig").stdout)) == "admin"
+def test_where_others_can_reach_it_everything_is_encrypted(tmp_path: Path) -> None:
+    (tmp_path / "answer.py").write_text("def one(inputs):\n    return [1]\n")
+    flags = "--host", "127.0.0.2", "--inference-tls", "--gateways", "2"
+    # 127.0.0.2 is this machine alone, too; but none of the addresses that are taken for it.
+    with planes.running_plane(tmp_path / "data", *flags) as plane:
+        assert plane.tls_url.startswith("https://127.0.0.2:")
+        assert plane.inference_url.startswith("https://127.0.0.2:")
+        assert plane.control_url.startswith("http://127.0.0.1:"), "tokens are not sent in clear to another machine"
+        assert whoami(yaml.safe_load(plane.cli("kubeconfig").stdout)) == "admin", "the certificate names the address"
+        plane.cli("deploy", "answer:one", "--name", "answer", cwd=tmp_path)
+        assert "1" in plane.cli("predict", "answer", "--data", "[[1]]").stdout
+        for client in (trusting(plane), trusting(plane, plane.inference_url)):
+            with client:
+                assert client.get("/v2/models", headers={"authorization": ""}).status_code == 401
         with trusting(plane) as client:
-            assert client.get("/version", headers={"authorization": ""}).status_code == 401
+            assert client.get("/").json()["inference"] == plane.inference_url
+        far = plane.cli(
+            "predict", "answer", "--data", "[[1]]", cwd=tmp_path, MIZZEN_URL=plane.tls_url,
+            MIZZEN_TOKEN=plane.token(), SSL_CERT_FILE=str(plane.data_dir / "tls" / "ca.pem"),
+        )  # fmt: skip
+        assert "1" in far.stdout
 
 
 def test_a_ca_that_does_not_fit_stops_the_start_with_a_hint(tmp_path: Path) -> None:
@@ -174,9 +189,9 @@ def test_a_ca_that_does_not_fit_stops_the_start_with_a_hint(tmp_path: Path) -> N
         planes.end_all(tmp_path / "data")
 
 
-def trusting(plane: planes.TestPlane) -> httpx2.Client:
+def trusting(plane: planes.TestPlane, url: str = "") -> httpx2.Client:
     """Who has the CA and the admin's token."""
-    return client(plane.tls_url, (plane.data_dir / "tls" / "ca.pem").read_text(), plane.token())
+    return client(url or plane.tls_url, (plane.data_dir / "tls" / "ca.pem").read_text(), plane.token())
 
 
 def client(url: str, authority: str, token: str) -> httpx2.Client:

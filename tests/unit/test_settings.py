@@ -51,8 +51,27 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
         Settings.load({"data_dir": str(tmp_path)}, {})
 
 
+@pytest.mark.parametrize("given", [("tls_certificate",), ("tls_key",), ("tls_certificate", "tls_key")])
+def test_given_certificates_are_looked_at_before_anything_starts(tmp_path: Path, given: tuple[str, ...]) -> None:
+    (tmp_path / "none.pem").write_text("nothing")
+    files = dict.fromkeys(given, "none.pem")
+    with pytest.raises(Invalid, match=r"go together|are no use"):
+        Settings.load({"data_dir": str(tmp_path), "inference_tls": True, **files}, {})
+    with pytest.raises(Invalid, match=r"go together|without inference_tls"):
+        Settings.load({"data_dir": str(tmp_path), **files}, {})
+
+
+def test_a_list_is_read_from_file_and_environment(tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text('tls_names = ["a.example", "10.0.0.7"]')
+    assert Settings.load({"data_dir": str(tmp_path)}, {}).tls_names == ("a.example", "10.0.0.7")
+    assert Settings.load({"data_dir": str(tmp_path)}, {"MIZZEN_TLS_NAMES": "b.example, "}).tls_names == ("b.example",)
+    (tmp_path / "settings.toml").write_text("tls_names = 7")
+    with pytest.raises(Invalid, match="a list of texts"):
+        Settings.load({"data_dir": str(tmp_path)}, {})
+
+
 def test_survives_json() -> None:
-    settings = Settings(gateways=3, hold_seconds=0.5)
+    settings = Settings(gateways=3, hold_seconds=0.5, tls_names=("a", "b"))
     assert Settings.from_json(settings.to_json()) == settings
 
 
@@ -75,10 +94,14 @@ def test_a_value_of_another_type_is_a_fault(tmp_path: Path, file: str, part: str
 
 def test_another_host_than_loopback_must_be_meant(tmp_path: Path) -> None:
     there = {"data_dir": str(tmp_path), "host": "0.0.0.0"}
-    with pytest.raises(Invalid, match="insecure = true"):
+    with pytest.raises(Invalid, match=r"inference_tls = true \(--inference-tls\), or set insecure = true"):
         Settings.load(there, {})
     settings = Settings.load(there | {"insecure": True}, {})
     assert not settings.loopback
+    assert settings.plain_host == "0.0.0.0", "as it is meant"
+    settings = Settings.load(there | {"inference_tls": True}, {})
+    assert not settings.loopback
+    assert settings.plain_host == "127.0.0.1", "nothing that is not encrypted can be reached from elsewhere"
     assert Settings.load({"data_dir": str(tmp_path)}, {}).loopback
 
 

@@ -10,7 +10,8 @@ from tools.reference import markdown
 INTRO = """\
 Each setting is taken from the first of these that has it: the flag of `mizzen up`, where there is one
 (`--inference-port`); the environment variable; `settings.toml` in the data dir (`inference_port = 9000`); the default.
-An unknown name in the file or a value of the wrong type stops the start, with every fault named."""
+A list is written `["a", "b"]` in the file, and `a,b` elsewhere. An unknown name in the file or a value of the wrong
+type stops the start, with every fault named."""
 
 
 def page() -> str:
@@ -18,8 +19,8 @@ def page() -> str:
         (
             markdown.code(setting.name),
             markdown.code(f"MIZZEN_{setting.name.upper()}"),
-            type(setting.default).__name__,
-            markdown.code(str(setting.default)),
+            "list" if isinstance(setting.default, tuple) else type(setting.default).__name__,
+            markdown.code(", ".join(setting.default) if isinstance(setting.default, tuple) else str(setting.default)),
             setting.metadata["help"],
         )
         for setting in fields(Settings)

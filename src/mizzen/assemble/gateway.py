@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping
 from typing import cast
 
-from mizzen.assemble.running import socket_of, until_stopped, url_of
+from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_of
 from mizzen.gateway.accesslog import Logged
 from mizzen.gateway.serve import Guard, Limits, Records, serve
 from mizzen.protocol import counts, taken
@@ -15,6 +15,7 @@ from mizzen.settings import Settings
 from mizzen.supervisor import revive
 from mizzen.supervisor.home import Home
 from mizzen.web.door import most_connections
+from mizzen.web.tls import Files
 
 
 async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
@@ -41,9 +42,11 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         access_log=home.logs / f"access.{guard.name}.log",
         logged=cast("Logged", settings.access_log),
     )
+    listening, secure = inference_of(listeners)
     await until_stopped(
         serve(
-            socket=socket_of(listeners["inference"]),
+            socket=listening,
+            tls=_shown(settings) if secure else None,
             table=settings.root / "table.json",
             control=_reachable(socket_of(listeners["control"])),
             guard=guard,
@@ -55,8 +58,13 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     )
 
 
+def _shown(settings: Settings) -> Files:
+    """What the plane has made and renews, or what somebody else does."""
+    folder = settings.root / "tls"
+    return Files(*(settings.given_certificate or (folder / "server.pem", folder / "server-key.pem")))
+
+
 def _reachable(listening: socket.socket) -> str:
     """The URL of a socket of this machine: what listens at all addresses is found at its own."""
-    host, port = listening.getsockname()[:2]
-    own = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not listened on
-    return url_of({"host": own, "port": port})
+    host = listening.getsockname()[0]
+    return url_of(listening, host={"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host))  # noqa: S104 - compared

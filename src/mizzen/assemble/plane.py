@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 
 from mizzen.access import credentials, published
 from mizzen.access.jwts import Trust
-from mizzen.assemble.running import socket_of, until_stopped, url_of
+from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_of
 from mizzen.assemble.starting import gateways
 from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
@@ -69,9 +69,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     root = settings.root
     home = Home.of(root)
     token = AdminToken.load_or_create(root / "admin-token")
-    inference_url = url_of(
-        dict(zip(("host", "port"), socket_of(listeners["inference"]).getsockname()[:2], strict=True))
-    )
+    inference_url = _inference_url(settings, listeners)
     store = await _store(root / "mizzen.db", settings.keep_events)
     blobs = FileBlobs(root / "blobs")
     await asyncio.to_thread(blobs.sweep)
@@ -175,9 +173,10 @@ def _answering(
 ) -> tuple[Coroutine[Any, Any, None], Coroutine[Any, Any, None]]:
     """The app on both sockets of the control API, until SIGTERM; and what keeps the certificate of one current."""
     plain, tls = socket_of(listeners["control"]), socket_of(listeners["control-tls"])
-    names = socket.gethostname(), settings.host, tls.getsockname()[0]
+    names = socket.gethostname(), settings.host, tls.getsockname()[0], *settings.tls_names
     certificates = Certificates(settings.root / "tls", names, _now)
     context = certificates.context()
+    certificates.point_to(settings.given_certificate[0] if settings.given_certificate else None)
 
     door = Door(Patience(untaken=settings.untaken_seconds), most_connections())
 
@@ -188,6 +187,14 @@ def _answering(
 
     serving = serve_all((server(), plain), (server(context), tls), on_stop=lambda: begin_stop(app))
     return serving, certificates.keep_current(context)
+
+
+def _inference_url(settings: Settings, listeners: Mapping[str, int]) -> str:
+    """As others are told it. No certificate names an address that stands for all."""
+    listening, secure = inference_of(listeners)
+    if not secure:
+        return url_of(listening)
+    return url_of(listening, "https", settings.tls_names[0] if settings.tls_names else "")
 
 
 def _vouching(settings: Settings) -> tuple[Trust, IssuerKeys] | None:

@@ -29,6 +29,14 @@ def socket_of(fd: int) -> socket.socket:
     return listening
 
 
-def url_of(listener: Mapping[str, Any]) -> str:
-    host = listener["host"]
-    return f"http://{f'[{host}]' if ':' in host else host}:{listener['port']}"
+def url_of(listening: socket.socket, scheme: str = "http", host: str = "") -> str:
+    """By its own address, unless it is called otherwise."""
+    bound, port = listening.getsockname()[:2]
+    name = host or bound
+    return f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}"
+
+
+def inference_of(listeners: Mapping[str, int]) -> tuple[socket.socket, bool]:
+    """The socket of the inference API, and whether it speaks TLS: its name says so to everybody who is told of it."""
+    tls = "inference-tls" in listeners
+    return socket_of(listeners["inference-tls" if tls else "inference"]), tls

@@ -80,9 +80,11 @@ def boot(settings: Settings, home: Home) -> Boot:
 
     return Boot(
         listeners=(
-            Listener("control", settings.host, settings.port),
+            Listener("control", settings.plain_host, settings.port),
             Listener("control-tls", settings.host, settings.tls_port),
-            Listener("inference", settings.host, settings.inference_port),
+            Listener(
+                "inference-tls" if settings.inference_tls else "inference", settings.host, settings.inference_port
+            ),
         ),
         processes=(
             process("plane", "plane", RANK_PLANE),

@@ -32,6 +32,9 @@ def up(
     tls_port: Annotated[
         int | None, typer.Option(help="Of the control API with TLS; 0: a free one [default: 8473].")
     ] = None,
+    inference_tls: Annotated[
+        bool, typer.Option("--inference-tls", help="The inference API speaks TLS, under the CA in the data dir.")
+    ] = False,
     gateways: Annotated[int | None, typer.Option(help="Number of gateway processes [default: 1].")] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Allow an address that others can reach, also without TLS; needs tokens.")
@@ -48,6 +51,7 @@ def up(
     Example:
       mizzen up --demo
       mizzen up --port 0 --inference-port 0 --tls-port 0 --detach
+      mizzen up --host 192.168.7.4 --inference-tls
     """
     from mizzen.cli import viewer
     from mizzen.settings import Settings
@@ -56,6 +60,7 @@ def up(
     ports = {"port": port, "inference_port": inference_port, "tls_port": tls_port}
     flags: dict[str, Any] = {"host": host, **ports, "gateways": gateways}
     flags |= {"insecure": True} if insecure else {}
+    flags |= {"inference_tls": True} if inference_tls else {}
     settings = Settings.load(flags | {"data_dir": data_dir})
     viewer.run(settings, flags, demo=demo, detach=detach, began=began)
 

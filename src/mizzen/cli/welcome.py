@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mizzen.cli import demo, output
+from mizzen.sdk.authorities import GIVEN
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.locate import DEFAULT_DATA_DIR, Place
 
@@ -40,13 +41,21 @@ def lines(
     itself it never stands in a line that ends up in a terminal's history."""
     if demo.NAME in current:
         token = f' -H "Authorization: Bearer $(cat {shlex.quote(str(token_file))})"' if token_file else ""
-        yield f"curl -s{token} {place.inference_url}/v2/models/{demo.NAME}/infer -d '{demo.TENSOR}'"
+        yield f"curl -s{token}{_cacert(place)} {place.inference_url}/v2/models/{demo.NAME}/infer -d '{demo.TENSOR}'"
         yield f"{launcher} predict {demo.NAME} --data '{demo.ROW}'{flag}"
     else:
         yield f"{launcher} deploy model.joblib --name my-model{flag}"
     yield f"{launcher} get models{flag}"
     log = f"{demo.NAME}-{current[demo.NAME]}" if demo.NAME in current else "plane"
     yield f"{launcher} logs {log}{flag}"
+
+
+def _cacert(place: Place) -> str:
+    """With what vouches for it, where it is the plane's own CA; the system knows other ones."""
+    if place.data_dir is None or not str(place.inference_url).startswith("https:"):
+        return ""
+    folder = place.data_dir / "tls"
+    return "" if (folder / GIVEN).exists() else f" --cacert {shlex.quote(str(_short(folder / 'ca.pem')))}"
 
 
 def _launcher() -> str:

@@ -192,7 +192,8 @@ class LineProtocol(DoorProtocol):
             self.transport.close()
             return
         # Closed at once, the kernel would reset the connection, since the client still writes, and void our answer.
-        self.transport.write_eof()
+        if self.transport.can_write_eof():  # not with TLS, where the length of the answer must do
+            self.transport.write_eof()
         self.flow.resume_reading()
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
 

@@ -10,6 +10,7 @@ import logging
 import os
 import random
 import socket as sockets
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ from mizzen.graph.plan import Server as ServedVersion
 from mizzen.protocol import notes, taken
 from mizzen.web.door import Patience
 from mizzen.web.server import WebServer
+from mizzen.web.tls import Files
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +92,7 @@ async def serve(
     guard: Guard,
     limits: Limits,
     records: Records,
+    tls: Files | None = None,
     control: str = "",
     log_level: str = "info",
     stopping: asyncio.Event | None = None,
@@ -97,8 +100,8 @@ async def serve(
 ) -> None:
     """Answer on `socket` until SIGTERM, SIGINT or `stopping`; then finish what is in flight and return.
 
-    `control` is the URL of the plane, which can be asked to load a model. `wall` is by what tokens end: seconds since
-    1970.
+    `tls`: what it is secured with, if it is; the files may come later. `control` is the URL of the plane, which can be
+    asked to load a model. `wall` is by what tokens end: seconds since 1970.
     """
     loop = asyncio.get_running_loop()
     clock = time.monotonic
@@ -158,9 +161,10 @@ async def serve(
         front,
         stop_timeout=limits.stop_timeout,
         log_level=log_level,
+        tls=None if tls is None else await tls.first(),
     )
     try:
-        await server.run_until(stopping, socket)
+        await server.run_until(stopping, socket, tls)
     finally:
         for file in files:
             file.stop()
@@ -174,16 +178,21 @@ async def serve(
 class _Server(WebServer):
     """Ends when it is told to, and with it whatever has not ended by then."""
 
-    async def run_until(self, stopping: asyncio.Event | None, socket: sockets.socket) -> None:
-        watch = None if stopping is None else asyncio.create_task(self._stop_on(stopping))
+    async def run_until(self, stopping: asyncio.Event | None, socket: sockets.socket, files: Files | None) -> None:
+        beside = [] if stopping is None else [asyncio.create_task(self._stop_on(stopping))]
+        if files is not None:
+            beside.append(asyncio.create_task(files.keep_current(self._secure)))
         try:
             await self.serve([socket])
         finally:
-            if watch is not None:
-                watch.cancel()
+            for task in beside:
+                task.cancel()
             for connection in list(self.server_state.connections):
                 connection.transport.abort()  # the time to finish is over
 
     async def _stop_on(self, stopping: asyncio.Event) -> None:
         await stopping.wait()
         self.should_exit = True
+
+    def _secure(self, tls: ssl.SSLContext) -> None:
+        self.tls = tls

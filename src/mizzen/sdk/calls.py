@@ -70,8 +70,9 @@ class Calls:
         if self._inference is None:
             url = self.place.inference_url or str((await self.request("GET", "/"))["inference"])
             self._inference = Transport(
-                url, self.place.token, hint=self.place.hint, patience=self._patience, token_from=self.place.token_from
-            )
+                url, self.place.token, hint=self.place.hint, patience=self._patience, token_from=self.place.token_from,
+                data_dir=self.place.data_dir,
+            )  # fmt: skip
         return self._inference
 
 

@@ -101,7 +101,9 @@ def running(data_dir: Path) -> bool:
 def urls(info: Mapping[str, Any]) -> tuple[str, str]:
     """Of the control and the inference API, from what a living supervisor says. Unavailable when it has none."""
     try:
-        return _url(info["listeners"]["control"]), _url(info["listeners"]["inference"])
+        listeners = info["listeners"]
+        secured = _https(listeners.get("inference-tls"))
+        return _url(listeners["control"]), secured or _url(listeners["inference"])
     except (KeyError, TypeError) as error:
         raise errors.Unavailable(
             "a supervisor runs, but no plane: its notes were damaged", hint="end it with 'mizzen down' and start anew"
@@ -154,7 +156,10 @@ def _explained() -> Iterator[None]:
 
 
 def _tls_url(info: Mapping[str, Any]) -> str | None:
-    listener = info["listeners"].get("control-tls")
+    return _https(info["listeners"].get("control-tls"))
+
+
+def _https(listener: Mapping[str, Any] | None) -> str | None:
     if listener is None:
         return None
     # No certificate names 'all addresses'.

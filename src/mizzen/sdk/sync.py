@@ -33,14 +33,14 @@ __all__ = ["MizzenWarning", "Model", "Plane", "connect", "start"]
 
 T = TypeVar("T")
 
-_START_SETTINGS: Final = ("host", "port", "inference_port", "tls_port", "gateways")
+_START_SETTINGS: Final = ("host", "port", "inference_port", "tls_port", "inference_tls", "gateways")
 
 
 def start(dir: str | Path | None = None, *, detach: bool = False, **settings: Any) -> Plane:  # noqa: A002
     """Start a plane in the data dir `dir` (default .mizzen) and connect to it.
 
     It ends with this process, unless `detach`. A plane that already runs there is only connected to. Settings are the
-    flags of `mizzen up`: host, port, inference_port, tls_port, gateways; port=0 picks a free one.
+    flags of `mizzen up`: host, port, inference_port, tls_port, inference_tls, gateways; port=0 picks a free one.
     """
     unknown = [name for name in settings if name not in _START_SETTINGS]
     if unknown:
@@ -48,7 +48,12 @@ def start(dir: str | Path | None = None, *, detach: bool = False, **settings: An
     data_dir = locate.data_dir_of(dir).absolute()
     if locate.running(data_dir):
         return Plane(locate.in_data_dir(data_dir))
-    flags = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    flags = [
+        word
+        for name, value in settings.items()
+        if value is not False
+        for word in (f"--{name.replace('_', '-')}", *(() if value is True else (str(value),)))
+    ]
     # -P: the current folder must not shadow modules of the plane.
     command = [sys.executable, "-P", "-m", "mizzen.cli.main", "up", "--detach", "--data-dir", str(data_dir), *flags]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

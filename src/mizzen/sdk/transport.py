@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -57,8 +58,10 @@ class Transport:
         on_warning: Warned = warned.as_python,
         control: bool = False,
         token_from: str = "",
+        data_dir: Path | None = None,
     ) -> None:
-        """`control`: it must be the control API that answers. `token_from`: where the token was found, if it was."""
+        """`control`: it must be the control API that answers. `token_from`: where the token was found, if it was.
+        `data_dir`: of a plane on this machine."""
         self.url = url.rstrip("/")
         self._is_control = control
         self._token_from = token_from if token else ""
@@ -73,7 +76,7 @@ class Transport:
                 base_url=self.url,
                 headers=headers,
                 timeout=30.0,
-                verify=authorities.for_url(self.url),
+                verify=authorities.for_url(self.url, data_dir),
                 # A proxy from the environment has no business between us and a plane on this machine.
                 trust_env=urlsplit(self.url).hostname not in _LOOPBACK,
             )

@@ -1,4 +1,4 @@
-"""The plane's own certificate authority, and the certificate that its TLS listener shows: files, kept fit for use.
+"""The plane's own certificate authority, and the certificate that listeners with TLS show: files, kept fit for use.
 
 kubectl sends no token without TLS, and nobody vouches for a laptop: so a plane has a CA of its own, which each
 kubeconfig carries. Others trust that CA, so it is never replaced unasked: files of it that do not fit are explained.
@@ -21,8 +21,10 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from mizzen.errors import MizzenError
+from mizzen.sdk.authorities import GIVEN
 from mizzen.server import issuing
 from mizzen.stores import private
+from mizzen.web import tls
 
 LEAST_LEFT: Final = timedelta(days=60)
 """What has less time left is made anew."""
@@ -53,11 +55,15 @@ class Certificates:
     def context(self) -> ssl.SSLContext:
         """For the listener. MizzenError when the files cannot be used, and it is not ours to replace them."""
         self.refresh()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["http/1.1"])
-        context.load_cert_chain(self._server, self._server_key)
-        return context
+        return tls.context(self._server, self._server_key)
+
+    def point_to(self, given: Path | None) -> None:
+        """Say which certificate the inference API shows when it is none of ours: programs on this machine, which find
+        the plane by its folder, trust that one."""
+        link = self._folder / GIVEN
+        link.unlink(missing_ok=True)
+        if given is not None:
+            link.symlink_to(given)
 
     async def keep_current(self, context: ssl.SSLContext, every: float = _DAY) -> None:
         """For a plane that runs for a year: new connections are shown the new certificate. Runs until cancelled."""

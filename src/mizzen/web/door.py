@@ -13,6 +13,13 @@ from dataclasses import dataclass
 
 from uvicorn.server import ServerState
 
+_HANDSHAKE = b"\x16"
+"""The first byte of TLS."""
+_NOT_TLS = (
+    b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n"
+    b"content-type: text/plain\r\ncontent-length: 45\r\n\r\nthis port speaks TLS: ask for it with https:\n"
+)
+
 log = logging.getLogger(__name__)
 
 
@@ -117,6 +124,7 @@ class Handshake:
             return
         self._door.handshakes[self] = None
         self._task = asyncio.create_task(self._secure(protocol, tls))
+        self._task.add_done_callback(self._close_if_ours)
 
     def leave(self) -> None:
         """Nothing for who has left before."""
@@ -127,11 +135,13 @@ class Handshake:
     def give_up(self) -> None:
         self.leave()
         self._task.cancel()
+
+    def _close_if_ours(self, _task: object) -> None:
+        """Nobody else has it, also when the task ended before it began."""
         if not self._begun:
             self._connection.close()
 
     async def _secure(self, protocol: Callable[[], Guest], tls: ssl.SSLContext) -> None:
-        self._begun = True
         loop, limit = asyncio.get_running_loop(), self._door.patience.handshake
 
         def secured() -> Guest:
@@ -140,8 +150,33 @@ class Handshake:
             return made
 
         try:
+            async with asyncio.timeout(limit):
+                await self._heard()
+            if self._is_plain():
+                return
+            self._begun = True
             await loop.connect_accepted_socket(secured, self._connection, ssl=tls, ssl_handshake_timeout=limit)
         except OSError as error:  # it was no TLS, none that we take, or did not come to its end
             log.debug("no handshake: %s", error)
         finally:
             self.leave()
+
+    async def _heard(self) -> None:
+        """Something has come."""
+        loop = asyncio.get_running_loop()
+        readable = asyncio.Event()
+        loop.add_reader(self._connection, readable.set)
+        try:
+            await readable.wait()
+        finally:
+            loop.remove_reader(self._connection)
+
+    def _is_plain(self) -> bool:
+        """Whether this is no TLS. Who asks in plain HTTP is told, as far as one write goes: they may be a person."""
+        first = self._connection.recv(1, socket.MSG_PEEK)
+        if first == _HANDSHAKE:
+            return False
+        if first.isalpha():
+            self._connection.recv(1 << 16)  # else closing would reset the connection, and void the answer
+            self._connection.send(_NOT_TLS)
+        return True

@@ -53,7 +53,8 @@ class WebServer(uvicorn.Server):
         )
         super().__init__(config)
         self._door = door
-        self._tls = tls
+        self.tls = tls
+        """For the connections to come; whether there is any is decided at the start."""
         self._protocol = protocol
         self.hears_signals = True
 
@@ -73,20 +74,21 @@ class WebServer(uvicorn.Server):
             yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._tls is None:
+        if self.tls is None:
             await super().startup(sockets)
             return
         self.servers = []
         for listening in sockets or ():
             listening.setblocking(False)
-            self._hear(listening, self._tls)
+            self._hear(listening)
         self.started = True
 
-    def _hear(self, listening: socket.socket, tls: ssl.SSLContext) -> None:
+    def _hear(self, listening: socket.socket) -> None:
         if not self.should_exit and listening.fileno() >= 0:
-            asyncio.get_running_loop().add_reader(listening, self._accept, listening, tls)
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
-    def _accept(self, listening: socket.socket, tls: ssl.SSLContext) -> None:
+    def _accept(self, listening: socket.socket) -> None:
+        assert self.tls is not None
         try:
             connection, _ = listening.accept()
         except BlockingIOError:  # they have gone again
@@ -95,14 +97,14 @@ class WebServer(uvicorn.Server):
             log.warning("no connection can be taken for a second: %s", error)
             loop = asyncio.get_running_loop()
             loop.remove_reader(listening)
-            loop.call_later(1.0, self._hear, listening, tls)
+            loop.call_later(1.0, self._hear, listening)
             return
         connection.setblocking(False)
         made = partial(self._protocol, config=self.config, server_state=self.server_state, app_state={})
-        Handshake(connection, self._door).begin(made, tls)
+        Handshake(connection, self._door).begin(made, self.tls)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._tls is not None:
+        if self.tls is not None:
             for listening in sockets or ():
                 asyncio.get_running_loop().remove_reader(listening)
         leaving = asyncio.create_task(self._leave())
@@ -115,7 +117,7 @@ class WebServer(uvicorn.Server):
         """Over TLS a connection that we close stays until the other side says goodbye, which one that is idle never
         does: a stop does not wait for it. What is left to send is sent; seen twice, for there are buffers below."""
         said: set[object] = set()
-        while self._tls is not None:
+        while self.tls is not None:
             for handshake in list(self._door.handshakes):
                 handshake.give_up()
             await asyncio.sleep(_LOOK)

@@ -23,6 +23,7 @@ from mizzen.gateway.accesslog import Logged
 from mizzen.gateway.serve import Guard, Limits, Records, serve
 from mizzen.graph.plan import Plan, Route, Server, Table, encode
 from mizzen.protocol import frames, msgpack
+from mizzen.web.tls import Files
 
 LIMITS = Limits(
     max_body_bytes=1 << 20, queue_limit=256, queue_bytes=64 << 20, hold_seconds=10.0, stop_timeout=10.0, connections=500
@@ -223,6 +224,7 @@ class Gateway:
     wall: Callable[[], float] = time.time
     name: str = "gateway-0"
     logged: Logged = "errors"
+    tls: Files | None = None
     _thread: LoopThread = field(init=False)
     _stopping: asyncio.Event = field(init=False)
 
@@ -245,7 +247,7 @@ class Gateway:
         self.done = asyncio.run_coroutine_threadsafe(
             serve(
                 socket=self.listener.dup(), table=self.table, guard=guard, limits=self.limits, records=records,
-                stopping=self._stopping, wall=self.wall, control=self.control,
+                stopping=self._stopping, wall=self.wall, control=self.control, tls=self.tls,
             ),
             self._thread.loop,
         )  # fmt: skip

@@ -87,6 +87,22 @@ def test_what_never_gets_secured_is_closed_and_counts_no_more(run: Run, tmp_path
 
 
 @both_loops
+def test_who_asks_a_tls_port_in_plain_http_is_told(run: Run, tmp_path: Path) -> None:
+    async def ask() -> None:
+        door = Door(Patience(), 10)
+        async with _serving(tmp_path, door) as (_, tls):
+            reader, writer = await asyncio.open_connection(*tls)
+            writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            answer = await reader.read()
+            assert answer.startswith(b"HTTP/1.1 400 ")
+            assert b"ask for it with https" in answer
+            writer.close()
+            await _until(lambda: not door.open)
+
+    run(asyncio.wait_for(ask(), 30))
+
+
+@both_loops
 def test_all_sockets_share_one_count_of_connections(run: Run, tmp_path: Path) -> None:
     async def fill() -> None:
         door = Door(Patience(handshake=600.0), 4)

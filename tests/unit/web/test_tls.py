@@ -1,0 +1,88 @@
+"""Certificates in files that others make and replace."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from mizzen.server import issuing
+from mizzen.web import tls
+
+
+def test_old_versions_and_renegotiation_are_not_offered(tmp_path: Path) -> None:
+    context = tls.context(*made(tmp_path))
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+    weak = [
+        each["name"] for each in context.get_ciphers() if "ECDHE" not in each["name"] and "TLS_" not in each["name"]
+    ]
+    assert [name for name in weak if not name.startswith("DHE")] == [], "all have forward secrecy"
+
+
+def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(tmp_path: Path) -> None:
+    certificate, key = made(tmp_path)
+    locked = serialization.load_pem_private_key(key.read_bytes(), None).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"secret")
+    )
+    key.write_bytes(locked)
+    with pytest.raises(ValueError, match="needs a password"):
+        tls.context(certificate, key)
+
+
+def test_files_that_come_later_are_waited_for(tmp_path: Path) -> None:
+    async def wait() -> None:
+        files = tls.Files(tmp_path / "server.pem", tmp_path / "server-key.pem")
+        waiting = asyncio.create_task(files.first(every=0.001))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        made(tmp_path)
+        await waiting
+
+    asyncio.run(asyncio.wait_for(wait(), 30))
+
+
+def test_new_ones_are_taken_and_bad_ones_are_not(tmp_path: Path) -> None:
+    async def renew() -> None:
+        certificate, key = made(tmp_path)
+        files = tls.Files(certificate, key)
+        await files.first()
+        taken: list[ssl.SSLContext] = []
+        keeping = asyncio.create_task(files.keep_current(taken.append, every=0.001))
+        await asyncio.sleep(0.02)
+        assert taken == [], "nothing is new"
+        other = made(tmp_path / "other")
+        certificate.write_bytes(other[0].read_bytes())  # and its key is still to come
+        await asyncio.sleep(0.02)
+        assert taken == []
+        key.write_bytes(other[1].read_bytes())
+        while not taken:  # noqa: ASYNC110 - taken by and by
+            await asyncio.sleep(0.001)
+        key.unlink()
+        await asyncio.sleep(0.02)
+        assert len(taken) == 1
+        assert not keeping.done()
+        keeping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await keeping
+
+    asyncio.run(asyncio.wait_for(renew(), 30))
+
+
+def made(folder: Path) -> tuple[Path, Path]:
+    """A certificate of a CA of its own, and its key."""
+    folder.mkdir(exist_ok=True)
+    now = datetime.now(UTC)
+    root = issuing.new_key()
+    pair = issuing.server(
+        issuing.general_names(("models.example",)), issuing.Pair(issuing.authority(root, now), root), now
+    )
+    certificate, key = folder / "server.pem", folder / "server-key.pem"
+    key.write_bytes(issuing.key_text(pair.key))
+    certificate.write_bytes(issuing.certificate_text(pair.certificate))
+    return certificate, key
