@@ -75,6 +75,10 @@ class Settings:
         256 << 20, "Bytes of requests that may wait likewise, or be on their way in to one gateway; beyond it: 503."
     )
     hold_seconds: float = _setting(30.0, "How long requests wait for a lost replica to come back before they get 503.")
+    held_limit: int = _setting(
+        1024, "Requests that may wait in one gateway for a served version that was scaled to zero; beyond it: 503."
+    )
+    held_bytes: int = _setting(64 << 20, "Bytes of requests that may wait likewise; beyond it: 503.")
     max_body_bytes: int = _setting(64 << 20, "Largest request body of the inference API.")
     default_framework: str = _setting(
         "", "Framework of models and versions that name none and whose files do not tell; empty: they must."
@@ -208,7 +212,8 @@ class Settings:
         if self.access_log not in ("off", "errors", "all"):
             faults.append(Fault("access_log", f"{self.access_log!r} is none of off, errors, all"))
         above_0 = (
-            "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "max_body_bytes",
+            "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "held_limit", "held_bytes",
+            "max_body_bytes",
             "max_upload_bytes", "max_unpacked_bytes", "keep_events", "untaken_seconds",
             "garbage_hours", "audit_refusal_rows",
         )  # fmt: skip

@@ -9,8 +9,9 @@ from typing import cast
 
 from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_of
 from mizzen.gateway.accesslog import Logged
+from mizzen.gateway.naps import Bounds
 from mizzen.gateway.serve import Guard, Limits, Records, serve
-from mizzen.protocol import counts, taken
+from mizzen.protocol import counts, demand, taken
 from mizzen.settings import Settings
 from mizzen.supervisor import revive
 from mizzen.supervisor.home import Home
@@ -25,6 +26,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         queue_limit=settings.queue_limit,
         queue_bytes=settings.queue_bytes,
         hold_seconds=settings.hold_seconds,
+        held=Bounds(settings.held_limit, settings.held_bytes),
         stop_timeout=settings.stop_timeout,
         connections=most_connections(),
     )
@@ -39,6 +41,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     records = Records(
         counts=home.run / counts.FOLDER,
         tables=home.run / taken.FOLDER,
+        demand=home.run / demand.FOLDER,
         access_log=home.logs / f"access.{guard.name}.log",
         logged=cast("Logged", settings.access_log),
     )

@@ -28,6 +28,7 @@ from mizzen.controllers.happenings import Happenings
 from mizzen.controllers.machine import keep_registered, node_of
 from mizzen.controllers.models import Models
 from mizzen.controllers.refusals import RefusalsIntake
+from mizzen.controllers.scaling.autoscaler import Autoscaler
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.table import TablePublisher
 from mizzen.controllers.traffic import Traffic
@@ -36,7 +37,7 @@ from mizzen.controllers.workloads import Workloads
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Ref
-from mizzen.protocol import counts, taken
+from mizzen.protocol import counts, demand, taken
 from mizzen.reconcile.loop import Loop
 from mizzen.server import namespaces, pages, pruning, targets
 from mizzen.server.app import begin_stop, create_app
@@ -75,6 +76,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     await asyncio.to_thread(blobs.sweep)
     counts.sweep(home.run / counts.FOLDER, gateways(settings))
     taken.sweep(home.run / taken.FOLDER, gateways(settings))
+    demand.sweep(home.run / demand.FOLDER, gateways(settings))
     vault = Vault(store.secrets, root / "secret-key")
     engine = LocalEngine(home, blobs, python=sys.executable, reveal=vault.reveal)
     context = Context(capabilities=frozenset(engine.capabilities))
@@ -86,7 +88,8 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     fetches = Fetches(lambda: app.state.plane, poke)
     accepting = (acceptance.Acceptance(kind, context, store.identities, store.secrets) for kind in acceptance.KINDS)
     traffic = Traffic(home.run / taken.FOLDER, clock=time.monotonic)
-    serving = Serving(inference_url, context, fetches, here=machine.meta.name, traffic=traffic)
+    scaling = Autoscaler(home.run / demand.FOLDER, poke, clock=time.monotonic)
+    serving = Serving(inference_url, context, fetches, here=machine.meta.name, traffic=traffic, scaling=scaling)
     working = (Models(context), Versions(context), serving, Workloads(engine))
     happenings = _recorder(store)
     loop = Loop(store, [*working, *accepting], now=_now, recorder=happenings)
@@ -131,6 +134,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
             loop.run(),
             happenings.run(),
             tables.run(),
+            scaling.run(),
             processes.run(),
             sampler.run(),
             publisher.run(),

@@ -32,6 +32,8 @@ from mizzen.protocol.counts import Counts
 
 LOOK_SECONDS = 0.02
 """Between two looks for the hello that a request for metadata waits for."""
+HELD_SECONDS = 60.0
+"""Such a request waits no longer: it has no deadline of its own."""
 MOST_WISHED = 64 << 10
 """Bytes of a body that is read here, and not by a model."""
 SEEN_SECONDS = 10.0
@@ -110,9 +112,10 @@ class App:
 
     async def _held(self, asked: Asked, found: Found, headers: list[Header]) -> Answer:
         """As soon as a replica is there, waited for just as infer requests wait."""
+        end = self._service.clock() + HELD_SECONDS
         while True:
             answer = self._teller.tell(asked, found, headers)
-            if answer.code != UNAVAILABLE or not self._may_hold(found):
+            if answer.code != UNAVAILABLE or self._service.clock() >= end or not self._may_hold(found):
                 return answer
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -121,6 +124,7 @@ class App:
             endpoint = self._teller.endpoint(found)
         except Unavailable:
             return False
+        endpoint.rouse(self._service.clock())
         return endpoint.may_hold(self._service.clock())
 
     async def _posted(self, visit: Visit, found: Found) -> Answer | None:

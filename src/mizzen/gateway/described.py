@@ -78,14 +78,20 @@ def statistics(endpoint: Endpoint, now: float, wall: float) -> dict[str, Any]:
     }
 
 
+def readiness(name: str, endpoint: Endpoint) -> dict[str, Any]:
+    """Of what can be called. Where the call would have to wait for a replica, it says why."""
+    said: dict[str, Any] = {"name": name, "ready": True}
+    return said | {"reason": endpoint.reason} if endpoint.reason else said
+
+
 def indexed(endpoint: Endpoint) -> dict[str, str]:
     """In the index of the repository."""
-    ready = endpoint.ready
+    ready = endpoint.callable
     return {
         "name": endpoint.name,
         "version": endpoint.version,
         "state": "READY" if ready else "UNAVAILABLE",
-        "reason": "" if ready else "no replica is ready",
+        "reason": endpoint.reason if ready else "no replica is ready",
     }
 
 
@@ -128,7 +134,7 @@ def _took(count: int, seconds: float) -> dict[str, int]:
 
 
 def _version_status(endpoint: Endpoint) -> dict[str, Any]:
-    state = "AVAILABLE" if endpoint.ready else "LOADING"
+    state = "AVAILABLE" if endpoint.callable else "LOADING"
     return {"version": endpoint.version, "state": state, "status": {"error_code": "OK", "error_message": ""}}
 
 

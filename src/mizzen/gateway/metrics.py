@@ -119,6 +119,11 @@ def _of_requests(gateways: Sequence[Counts], sees: Sees) -> Iterator[Family]:
 
 _GAUGES: tuple[tuple[str, str, Callable[[Served], float]], ...] = (
     ("mizzen_queue_length", "Calls that wait for a replica.", lambda of: of.waiting),
+    (
+        "mizzen_held_requests",
+        "Of those, calls that wait because no replica is ready.",
+        lambda of: 0 if of.replicas else of.waiting,
+    ),
     ("mizzen_queue_bytes", "Bytes of the calls that wait.", lambda of: of.waiting_bytes),
     ("mizzen_calls_in_flight", "Calls that a replica works on.", lambda of: of.in_flight),
     ("mizzen_replicas_ready", "Replicas that this gateway may send to.", lambda of: of.replicas),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from mizzen.gateway.calls import BAD_REQUEST, EXPIRED, FAILED, LOST, OK, UNAVAILABLE, Call
 from mizzen.gateway.crew import Crew, Worker
+from mizzen.gateway.naps import UNBOUNDED, Bounds, Nap
 from mizzen.gateway.signature import Hello, Signature, signature_of
 from mizzen.gateway.sweeper import Sweeper
 from mizzen.gateway.tally import Tally
@@ -36,7 +37,7 @@ class Queue:
     # Looked at for every request: quicker to find than in a dict.
     __slots__ = (
         "_call_later", "_call_soon", "_clock", "_crew", "_elsewhere", "_hold_seconds", "_hold_until", "_idle", "_large",
-        "_look_again", "_offer", "_pumping", "_small", "_sweeper", "_turns", "_waiting", "_wakes_at", "expired",
+        "_look_again", "_nap", "_offer", "_pumping", "_small", "_sweeper", "_turns", "_waiting", "_wakes_at", "expired",
         "hello", "retried", "server", "shed", "signature", "tally",
     )  # fmt: skip
 
@@ -52,8 +53,11 @@ class Queue:
         call_later: Callable[[float, Callable[[], None]], object],
         sweeper: Sweeper,
         offer: Callable[[Call], bool] = lambda call: False,
+        held: Bounds = UNBOUNDED,
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
-        """`offer` gives a call to another server that answers now, if there is any for it."""
+        """`offer` gives a call to another server that answers now, if there is any for it. `held`: how much may wait
+        for a server that has no replicas; `wake` is called for it to get one."""
         self.server = server
         self.hello: Hello | None = None
         """What a replica said last; kept while none is there."""
@@ -66,6 +70,7 @@ class Queue:
         self._call_later = call_later
         self._sweeper = sweeper
         self._offer = offer
+        self._nap = Nap(held, wake)
         self._waiting = Waiting(limit, byte_limit)
         self._turns = self._waiting.turns
         self._small = self._waiting.small
@@ -113,7 +118,18 @@ class Queue:
 
     def may_hold(self, now: float) -> bool:
         """Is a replica expected soon enough to wait for it?"""
-        return now < self._hold_until and bool(self.server.addresses) and self._elsewhere is None
+        if self._elsewhere is not None:
+            return False
+        return self.server.wakes or (now < self._hold_until and bool(self.server.addresses))
+
+    def rouse(self, now: float) -> None:
+        """Somebody asks. Without any replica, one is started for them, if that is to be had."""
+        if self.server.wakes and not self._crew.ready:
+            self._nap.asked(now)
+
+    def awaited(self, now: float) -> bool:
+        """Does somebody ask for a replica where none is?"""
+        return not self._crew.ready and self._nap.awaited(now)
 
     def submit(self, call: Call) -> None:
         lane, waiting = self._small, self._waiting
@@ -140,6 +156,7 @@ class Queue:
         self.hello = hello
         self.signature = signature_of(hello)
         self._crew.join(worker)
+        self._nap.over(self._clock())
         self._count_workers()
         self._pump()
 
@@ -170,6 +187,8 @@ class Queue:
             if not self._crew.ready:
                 self._hold_until = self._clock() + self._hold_seconds
                 self._offer_waiting()
+                if self._waiting:
+                    self.rouse(self._clock())
 
     def lost(self, worker: Worker) -> None:
         """It is gone, and with it the answers it owed."""
@@ -196,6 +215,7 @@ class Queue:
             self._waiting.put_back(lane, again)
             if not self._crew.ready:
                 self._offer_waiting()
+                self.rouse(self._clock())
             if not self._sweeper.armed:
                 self._sweeper.arm()
         self._pump()
@@ -206,8 +226,10 @@ class Queue:
         """The same served version with other addresses or limits."""
         self._waiting.limit_batches(server)
         self.server = server
-        if not self._crew.ready and not server.addresses:
+        if not self._crew.ready and not server.addresses and not server.wakes:
             self._refuse_waiting(self._clock())
+        elif self._waiting:
+            self.rouse(self._clock())
 
     def retire(self, elsewhere: Callable[[list[Call]], None]) -> None:
         """The version is served no more: what waits goes elsewhere, what is in flight may finish."""
@@ -276,6 +298,8 @@ class Queue:
     def _admits(self, call: Call) -> bool:
         """Is there somebody to answer it, room, and time? What is not admitted has its answer."""
         now = self._clock()
+        if not self._crew.ready and self.server.wakes:
+            return self._may_be_held(call, now)
         if not self._crew.ready and not self.may_hold(now):
             call.settle(UNAVAILABLE, f"no replica of {self._who()} is ready".encode(), now)
             return False
@@ -293,6 +317,27 @@ class Queue:
             call.settle(UNAVAILABLE, text, now, self._waiting.retry_after())
         return not (full or late)
 
+    def _may_be_held(self, call: Call, now: float) -> bool:
+        """For a replica that is started for it, or about to be."""
+        self.rouse(now)
+        waiting = self._waiting
+        full = waiting.is_full(call) or self._nap.is_full(len(waiting) + 1, waiting.bytes + call.size)
+        if full and now >= self._look_again:
+            self._look_again = now + LOOK_SECONDS
+            self._expire_waiting(now)
+            waiting.drop_dead()
+        if full and (waiting.is_full(call) or self._nap.is_full(len(waiting) + 1, waiting.bytes + call.size)):
+            self.shed += 1
+            self._send_away(call, now, "and too many wait for it already")
+            return False
+        return True
+
+    def _send_away(self, call: Call, now: float, why: str) -> None:
+        """Nobody could answer it yet."""
+        phase = f": {self.server.phase}" if self.server.phase else ""
+        text = f"{self._who()} has no replica that is ready{phase}, {why}".encode()
+        call.settle(UNAVAILABLE, text, now, self._nap.retry_after(now))
+
     def _is_too_late(self, call: Call, now: float) -> bool:
         return self._waiting.is_too_long(call, now, len(self.server.addresses), self._crew.busy_since)
 
@@ -303,8 +348,13 @@ class Queue:
     # Ends
 
     def _expire_waiting(self, now: float) -> None:
+        waking = self.server.wakes and not self._crew.ready
         for call in self._waiting.take_expired(now):
-            self._expire(call, now)
+            if waking:  # nobody has seen it: it is not too late to ask again
+                self.expired += 1
+                self._send_away(call, now, "and was not within the deadline of this request")
+            else:
+                self._expire(call, now)
 
     def _expire(self, call: Call, now: float) -> None:
         self.expired += 1

@@ -47,6 +47,22 @@ class Endpoint:
     def ready(self) -> bool:
         return any(queue.ready for queue in self.queues)
 
+    @property
+    def callable(self) -> bool:
+        """Who asks is answered: at once, or when a replica was started for them."""
+        return self.ready or any(queue.server.wakes for queue in self.queues)
+
+    @property
+    def reason(self) -> str:
+        """Why they would have to wait; empty when they would not."""
+        return "" if self.ready else next((queue.server.phase for queue in self.queues if queue.server.wakes), "")
+
+    def rouse(self, now: float) -> None:
+        """Somebody asks for what only a replica can tell."""
+        if not self.ready:
+            for queue in self.queues:
+                queue.rouse(now)
+
     def spoken(self, dialect: Dialect) -> Endpoint:
         """The same for those who ask in another protocol."""
         return replace(self, dialect=dialect)

@@ -23,11 +23,13 @@ from mizzen.gateway.app import App
 from mizzen.gateway.calls import Call
 from mizzen.gateway.census import Census
 from mizzen.gateway.control import Control
+from mizzen.gateway.demand import DemandReport
 from mizzen.gateway.exchange import Front
 from mizzen.gateway.front import FastProtocol
 from mizzen.gateway.infer import Service
 from mizzen.gateway.intake import Intake
 from mizzen.gateway.metrics import Metrics
+from mizzen.gateway.naps import UNBOUNDED, Bounds
 from mizzen.gateway.permits import Permits
 from mizzen.gateway.queues import Queue
 from mizzen.gateway.refusals import Refusals
@@ -54,6 +56,8 @@ class Limits:
     connections: int
     """Open at once; further ones are closed."""
     patience: Patience = field(default_factory=Patience)
+    held: Bounds = UNBOUNDED
+    """What may wait for a served version that has no replicas until somebody asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,8 @@ class Records:
     """The folder of what all gateways count."""
     tables: Path
     """The folder of which Table each of them has taken."""
+    demand: Path
+    """The folder of what is asked of the servers whose replicas follow it."""
     access_log: Path
     logged: Logged = "errors"
     """What goes into it."""
@@ -121,6 +127,7 @@ async def serve(
         access_log=access_log,
     )
     sweeper = Sweeper(clock, loop.call_later)
+    report = DemandReport(records.demand, guard.name, clock=clock, call_later=loop.call_later)
 
     def new_queue(server: ServedVersion, offer: Callable[[Call], bool]) -> Queue:
         return Queue(
@@ -133,6 +140,8 @@ async def serve(
             call_later=loop.call_later,
             sweeper=sweeper,
             offer=offer,
+            held=limits.held,
+            wake=report.wake,
         )
 
     def permit(data: bytes) -> str:
@@ -141,6 +150,7 @@ async def serve(
         return f"access {access.serial}: {len(access.passes)} tokens, {len(access.grants)} bindings"
 
     def acknowledge(serial: int) -> None:
+        report.follow(fleet.queues.values())
         try:
             taken.write(records.tables, taken.Taken(guard.name, os.getpid(), serial))
         except OSError as error:  # then the plane waits a while for nothing
@@ -170,6 +180,7 @@ async def serve(
             file.stop()
         await fleet.close()
         notes.remove(records.tables, guard.name)
+        report.stop()
         refusals.close()
         access_log.close()
         census.stop()

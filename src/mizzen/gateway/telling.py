@@ -73,14 +73,14 @@ class Teller:
         if found.what == "models":
             return told({
                 "models": [
-                    {"name": name, "version": each.current.version, "ready": each.current.ready}
+                    {"name": name, "version": each.current.version, "ready": each.current.callable}
                     for name, each in names
                 ]
             })  # fmt: skip
         served = [endpoint for _, each in names for endpoint in each.versions.values()]
         if found.what == "stats":
             return self._statistics(served)
-        return told([described.indexed(each) for each in served if each.ready or not ready])
+        return told([described.indexed(each) for each in served if each.callable or not ready])
 
     def may(self, asked: Asked, found: Found, verbs: tuple[Verb, ...]) -> Ruling:
         target = self._service.routes.target(found.namespace, found.model, found.version, label=found.label)
@@ -118,9 +118,9 @@ class Teller:
             case "model_stats":
                 answer = self._statistics(chosen)
             case "v1_status":
-                answer = told(described.v1_status(found.model, endpoint.ready, chosen))
+                answer = told(described.v1_status(found.model, endpoint.callable, chosen))
             case "model_ready":
-                answer = told({"name": found.model, "ready": True}) if endpoint.ready else _not_ready(endpoint)
+                answer = told(described.readiness(found.model, endpoint)) if endpoint.callable else _not_ready(endpoint)
             case _:
                 answer = self._signed(found, name, endpoint)
         return answer

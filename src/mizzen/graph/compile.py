@@ -65,7 +65,9 @@ def compile_table(
         own: dict[str, list[str]] = {}
         if server is not None:
             servers.append(server)
-            if server.addresses:  # nobody to wait for otherwise; another server of the version may have somebody
+            if (
+                server.addresses or server.wakes
+            ):  # nobody to wait for otherwise; another server of the version may have somebody
                 own[version] = [server.id]
                 plans[name[0], spec.model_name][version].append(server.id)
         serving[name] = _route(name, version, own, model=spec.model_name)
@@ -109,7 +111,28 @@ def _server(
         batch_wait=batching.timeout_seconds or 0.0,
         timeout_ms=spec.timeout_ms,
         idempotent=spec.idempotent,
+        scaled=spec.scaling is not None,
+        wakes=_wakes(spec, workload),
+        phase=_phase(workload) if _wakes(spec, workload) else "",
     )
+
+
+def _wakes(spec: InferenceModelSpec, workload: Resource) -> bool:
+    """May it have no replicas, and gets one when somebody asks? Not while none can be started."""
+    if spec.scaling is None or spec.scaling.min_replicas > 0 or workload.deleting:
+        return False
+    return all(replica.state != "failed" for replica in WorkloadStatus.of(workload).replicas)
+
+
+def _phase(workload: Resource) -> str:
+    """Of the way to a replica that answers; empty when one does."""
+    if not workload.spec.get("replicas"):
+        return "none runs while nobody asks"
+    replicas = WorkloadStatus.of(workload).replicas
+    if any(replica.state == "ready" for replica in replicas):
+        return ""
+    said = next((replica.message for replica in replicas if replica.message), "")
+    return f"one is starting: {said}" if said else "one is starting"
 
 
 def _addresses(workload: Resource) -> tuple[str, ...]:

@@ -30,6 +30,12 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds that a batch may wait to fill, from the arrival of its oldest request."""
     timeout_ms: int | None = None
     idempotent: bool = True
+    scaled: bool = False
+    """How many replicas there are follows what is asked: gateways say so to the plane."""
+    wakes: bool = False
+    """Where no replica is ready, one is on its way, or is started for who asks: they may wait for it."""
+    phase: str = ""
+    """How far that is, in a person's words."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -38,6 +38,8 @@ REASONS: dict[str, str] = {
     # of Ready and Available, when replicas are wanted
     "Serving": "A replica of the version answers.",
     "ReplicasReady": "At least one replica is ready; the message says how many.",
+    "ScaledToZero": "Nobody asked for a while, so none runs. The next request starts one, and waits for it.",
+    "Waking": "Somebody asked while none ran: one is starting, and requests wait for it.",
     "NoReplicas": "None is wanted: `spec.replicas` is 0.",
     "Starting": "A replica was started and has not answered yet.",
     "Routing": "A replica could answer; not all gateways know it yet.",
@@ -63,6 +65,7 @@ ORDINARY = frozenset({"Starting", "Routing", "Reloading", "Fetching", "Stopping"
 HAPPENINGS: dict[str, str] = {
     "Created": "What the object needs was made.",
     "Deleted": "What the object no longer needs is ending.",
+    "Scaled": "There should be more replicas, or fewer: the message says why.",
     "Switched": "Another version answers than before.",
     "Promoted": "A version became the current one of its model by itself: as the first, or as the latest.",
     "AliasMoved": "An alias, or a second name, is answered by another version.",

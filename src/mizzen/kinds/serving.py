@@ -83,15 +83,29 @@ class Feedback(Part):
 class AutoScale(Part):
     """Replicas follow the requests in flight: up at once, down after five quiet minutes."""
 
-    min_replicas: int = Field(1, ge=1, description="Fewest replicas.")
-    max_replicas: int = Field(ge=1, description="Most replicas.")
+    min_replicas: int = Field(
+        1, ge=0, le=1000, description="Fewest replicas. 0: none while nobody asks; the next request starts one."
+    )
+    max_replicas: int = Field(ge=1, le=1000, description="Most replicas.")
     target: int | None = Field(
         None, ge=1, description="Requests in flight for each replica. Default: the batch size if there is one, else 4."
+    )
+    quiet_seconds: float = Field(
+        300, ge=1, le=86_400, description="Replicas are ended when no more of them were needed for so long."
+    )
+    standby: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="Replicas beyond those that are needed, also while nobody asks: they wait, loaded.",
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if self.min_replicas > self.max_replicas and context.read(at, "maxReplicas"):
             yield Fault(f"{at}.minReplicas", f"{self.min_replicas} is above maxReplicas, {self.max_replicas}")
+        if self.min_replicas < self.standby and "min_replicas" in self.model_fields_set:
+            idle = min(self.standby, self.max_replicas)
+            yield Warn(f"{at}.standby", f"{idle} stay while nobody asks, which is more than minReplicas")
 
 
 class ModelFile(Part):
@@ -171,6 +185,11 @@ class InferenceModelSpec(Spec):
         "overlap", description="For a new version on the edge: beside the old one until it answers, or in its place."
     )
     template: PodTemplate | None = Field(None, description="The pod it runs in, where there are pods.")
+
+    @property
+    def scaling(self) -> AutoScale | None:
+        """What scales it, if anything does: not what is stopped, nor on the edge, where one process runs."""
+        return self.auto_scale if self.replicas > 0 and self.deploy_to_layer != "edge" else None
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from framework_warning(self.framework_type, f"{at}.frameworkType")
@@ -287,5 +306,10 @@ class InferenceModelStatus(Status):
     )
     signature: Signature | None = Field(default=None, description="What it takes and gives, as its replicas said.")
     replicas: int = Field(default=0, description="Processes there are.")
+    desired_replicas: int | None = Field(
+        default=None, description="Processes that `autoScale` asks for; absent: `spec.replicas` says it."
+    )
+    desired_since: str | None = Field(default=None, description="When that became so, in UTC.")
+    desired_reason: str = Field(default="", description="Why it became so.")
     ready_replicas: int = Field(default=0, description="Processes that answer.")
     restarts: int = Field(default=0, description="How often processes were started again.")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -20,6 +21,8 @@ class Note(Protocol):
 
 
 N = TypeVar("N", bound=Note)
+Stamps: TypeAlias = dict[str, tuple[int, int]]
+"""Inode and time of each file."""
 
 
 def write(folder: Path, gateway: str, data: bytes) -> None:
@@ -39,6 +42,18 @@ def read(folder: Path, decode: Callable[[bytes], N]) -> list[N]:
     """Of all that have left one, by name. A file that cannot be read counts as none: it is replaced soon."""
     found = (_read(file, decode) for file in sorted(folder.glob("*.json")))
     return [note for note in found if note is not None]
+
+
+def stamps(folder: Path) -> Stamps:
+    """Changes whenever a file does: cheaper to look at than what is in them."""
+    found: Stamps = {}
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".json"):
+                with suppress(FileNotFoundError):
+                    told = entry.stat()
+                    found[entry.name] = told.st_ino, told.st_mtime_ns
+    return found
 
 
 def lives(note: Note) -> bool:

@@ -51,6 +51,7 @@ def routes(inside: Inside) -> list[Route]:
             if auth.may(request, "read", targets.all_of(kind))
         }
         families = (
+            *_of_servers(request, found),
             *_of_replicas(request, found),
             *_of_processes(found),
             *_of_controllers(list(inside.backlogs())),
@@ -59,6 +60,16 @@ def routes(inside: Inside) -> list[Route]:
         return Response(render(families), headers={"content-type": CONTENT_TYPE})
 
     return [Route("/metrics", metrics, methods=["GET"])]
+
+
+def _of_servers(request: Request, found: Now) -> Iterator[Family]:
+    name = "mizzen_replicas_wanted"
+    rows = [
+        Sample(name, (("namespace", key[0]), ("model", key[1]), ("version", key[2])), served.wanted)
+        for key, served in sorted(found.moment.known.served.items())
+        if sees(request, key)
+    ]
+    yield Family(name, "gauge", "Replicas that there should be of a served version, by its spec or by the load.", rows)
 
 
 def _of_replicas(request: Request, found: Now) -> Iterator[Family]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from mizzen.protocol import counts
+from mizzen.protocol import counts, notes
 from mizzen.protocol.counts import Counts
 from mizzen.usage.known import Key, Known
 from mizzen.usage.rates import Figures, Growth, Moment, Process, figures, growth, total
@@ -71,7 +69,7 @@ class Sampler:
         self._processes = processes
         self._known = known
         self._clock = clock
-        self._stamps: dict[str, tuple[int, int]] = {}
+        self._stamps: notes.Stamps = {}
         self._read: list[Counts] = []
         self._last: Moment | None = None
         self._growths: deque[Growth] = deque(maxlen=WINDOW)
@@ -128,13 +126,7 @@ class Sampler:
 
     def _counted(self) -> Iterable[Counts]:
         """Read only when a file is another one: most of the time most gateways have nothing to tell."""
-        stamps: dict[str, tuple[int, int]] = {}
-        with suppress(FileNotFoundError), os.scandir(self._folder) as entries:
-            for entry in entries:
-                if entry.name.endswith(".json"):
-                    with suppress(FileNotFoundError):
-                        found = entry.stat()
-                        stamps[entry.name] = found.st_ino, found.st_mtime_ns
+        stamps = notes.stamps(self._folder)
         if stamps != self._stamps:
             self._stamps, self._read = stamps, counts.read(self._folder)
         return self._read

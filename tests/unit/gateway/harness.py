@@ -241,6 +241,7 @@ class Gateway:
         records = Records(
             counts=self.table.with_name("counts"),
             tables=self.table.with_name("tables"),
+            demand=self.table.with_name("demand"),
             access_log=self.access_log,
             logged=self.logged,
         )

@@ -33,7 +33,8 @@ limits = Limits(max_body_bytes={32 * MIB}, queue_limit=1000, queue_bytes={BOUND}
                 connections=500)
 listener = socket.socket(fileno=int(sys.argv[2]))
 uvloop.run(serve(socket=listener, table=folder / "table.json", guard=guard, limits=limits,
-                 records=Records(folder / "counts", folder / "tables", folder / "access.log"), log_level="warning"))
+                 records=Records(folder / "counts", folder / "tables", folder / "demand", folder / "access.log"),
+                 log_level="warning"))
 """
 
 

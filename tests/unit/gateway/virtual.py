@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mizzen.gateway.calls import Call
+from mizzen.gateway.naps import UNBOUNDED, Bounds
 from mizzen.gateway.queues import Queue
 from mizzen.gateway.signature import Hello
 from mizzen.gateway.sweeper import Sweeper
@@ -75,13 +76,18 @@ class Hand:
 class World:
     """Virtual time and the callbacks that wait for it."""
 
-    def __init__(self, *, limit: int = 5, byte_limit: int = BYTE_LIMIT, **server: Any) -> None:
+    def __init__(
+        self, *, limit: int = 5, byte_limit: int = BYTE_LIMIT, held: Bounds = UNBOUNDED, **server: Any
+    ) -> None:
         self.now = 100.0
         self._soon: list[Callable[[], None]] = []
         self._later: list[tuple[float, Callable[[], None]]] = []
         self.sweeper = Sweeper(lambda: self.now, self.later)
         served: dict[str, Any] = {"addresses": ("unix:a",), "batch_size": 4} | server
         self._limits = limit, byte_limit
+        self._held = held
+        self.woken = 0
+        """How often the plane was told that somebody asks."""
         self.queue = self._made(Server(id="default/m", model="m", version="1", **served))
 
     def _made(self, server: Server) -> Queue:
@@ -95,7 +101,12 @@ class World:
             call_soon=self._soon.append,
             call_later=self.later,
             sweeper=self.sweeper,
+            held=self._held,
+            wake=self._wake,
         )
+
+    def _wake(self) -> None:
+        self.woken += 1
 
     def switch(self) -> Queue:
         """Another version answers from now on, also to what waits or has to be sent again. Returns the old queue."""

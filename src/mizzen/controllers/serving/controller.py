@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from mizzen.controllers.serving.facts import ServingFacts, Traffic
+from mizzen.controllers.serving import sizing
+from mizzen.controllers.serving.facts import Scaled, Scaling, ServingFacts, Traffic
 from mizzen.controllers.serving.meaning import Obstacle, is_numbered, meant_version, not_found, servable
-from mizzen.controllers.serving.readiness import ARRIVING, not_true, patience, ready
+from mizzen.controllers.serving.readiness import ARRIVING, ASLEEP, WAKING, not_true, patience, ready
 from mizzen.controllers.serving.switching import (
     answering,
     kept,
@@ -48,15 +49,18 @@ class Serving:
         *,
         here: str = "",
         traffic: Traffic | None = None,
+        scaling: Scaling | None = None,
     ) -> None:
         """`context` tells what the engine of this home can do. `fetching` brings what manifests name. `here` is the
         name of the Node of this machine, which is in the default namespace and serves all of them. `traffic` tells
-        what gateways know; without it, they know all at once."""
+        what gateways know; without it, they know all at once. `scaling` says how many replicas the load asks for;
+        without it, specs alone do."""
         self._inference_url = inference_url
         self._context = context
         self._fetching = fetching or NoFetching()
         self._here = here
         self._traffic = traffic
+        self._scaling = scaling
         self._named = Mentions()
         """Models and ModelVersions by name, and for who asks for a node, any Node of the namespace."""
 
@@ -70,6 +74,7 @@ class Serving:
         resource = await find(store, ref)
         if resource is None or resource.deleting:
             self._fetching.forget(ref)
+            self._unscale(ref)
         if resource is None:
             self._named.forget(ref)
             return None
@@ -77,6 +82,7 @@ class Serving:
             spec = InferenceModelSpec.of(resource)
         except Invalid:
             self._named.forget(ref)
+            self._unscale(ref)
             return ServingFacts(resource, None, None, await _children(store, resource))
         return await self._load(store, resource, spec)
 
@@ -108,7 +114,18 @@ class Serving:
             if len(children) > 1
             else frozenset(),
             unreached=frozenset(child.meta.name for child in children if not self._is_reached(child)),
+            scaled=self._scaled(resource, spec),
         )
+
+    def _scaled(self, resource: Resource, spec: InferenceModelSpec) -> Scaled | None:
+        if self._scaling is None or resource.deleting:
+            return None
+        told = InferenceModelStatus.of(resource)
+        return self._scaling.replicas(resource.ref, spec, told.desired_replicas, proven=told.is_true("Ready"))
+
+    def _unscale(self, ref: Ref) -> None:
+        if self._scaling is not None:
+            self._scaling.forget(ref)
 
     def _has_left(self, child: Resource) -> bool:
         return self._traffic is None or self._traffic.has_left(_addresses(child))
@@ -132,19 +149,19 @@ class Serving:
             return Decision()
         accepted, findings = catalog.accepted(facts.resource, self._context)
         if findings.faults:
-            return self._refused(facts, accepted, accepted.reason, accepted.message)
+            return self._refused(facts, accepted, accepted.reason, accepted.message, now)
         spec = InferenceModelSpec.of(facts.resource)
         try:
             version = servable(facts, spec, self._here)
         except Obstacle as obstacle:
-            return self._refused(facts, accepted, obstacle.reason, obstacle.message)
+            return self._refused(facts, accepted, obstacle.reason, obstacle.message, now)
         except Invalid as fault:
             unreadable = not_true("Accepted", "InvalidSpec", fault.message)
-            return self._refused(facts, unreadable, unreadable.reason, unreadable.message)
+            return self._refused(facts, unreadable, unreadable.reason, unreadable.message, now)
         if version is None:
             missing = not_true("Accepted", "VersionNotFound", not_found(spec))
-            return self._refused(facts, missing, missing.reason, missing.message)
-        return self._accepted(facts, spec, version, accepted, now)
+            return self._refused(facts, missing, missing.reason, missing.message, now)
+        return self._accepted(facts, sizing.meant(spec, facts.scaled), version, accepted, now)
 
     def _accepted(
         self,
@@ -159,9 +176,14 @@ class Serving:
         wanted = next_workload(facts, told, beside)
         files = running.files_digest(wanted.spec["artifacts"])
         workload = facts.child(wanted.meta.name)
-        old = None if spec.replicas == 0 else old_workload(facts, spec, told, wanted)
-        served, answers, served_files = told.serving_version, told.serving_workload, told.serving_files
         mine = answering(facts.resource, told) == wanted.meta.name
+        if not mine or told.serving_files not in ("", files):
+            spec = sizing.proving(spec, facts.scaled)
+            wanted = sizing.sized(wanted, spec.replicas)
+        old = None if spec.replicas == 0 else old_workload(facts, spec, told, wanted)
+        if old is not None and facts.scaled is not None:
+            old = sizing.sized(old, facts.scaled.replicas)
+        served, answers, served_files = told.serving_version, told.serving_workload, told.serving_files
         reloading = False
         staying: tuple[Resource, ...] = ()
         if may_take_over(spec, files, workload, old):
@@ -182,18 +204,24 @@ class Serving:
         accepted = catalog.warned(accepted, tuple(_not_offered(spec)))
         # Whoever has answered goes on to, also while nobody can tell what gateways know, as at a start of the plane.
         arriving = wanted.meta.name in facts.unreached and not (mine and told.is_true("Ready"))
+        before = told.condition("Ready")
         is_ready = ready(
-            spec, version.version, workload, now, switching=old is not None, reloading=reloading, arriving=arriving
-        )
+            spec, version.version, workload, now, switching=old is not None, reloading=reloading, arriving=arriving,
+            scaled=facts.scaled is not None,
+            rested=facts.scaled is not None and before is not None and before.reason in (ASLEEP, WAKING),
+        )  # fmt: skip
         counted = facts.child(old.meta.name) if old is not None else workload
         now_told = {
             "target_version": target,
             "serving_version": served,
             "serving_workload": answers,
             "serving_files": served_files,
+            **sizing.recorded(told, facts.scaled, now),
         }
         status = self._status(facts.resource, told.model_copy(update=now_told), counted, (accepted, is_ready))
-        again = LOOK if staying or is_ready.reason == ARRIVING else patience(workload, now)
+        again = 0.0 if is_ready.reason == ASLEEP else patience(workload, now)
+        if staying or is_ready.reason == ARRIVING:
+            again = LOOK
         return Decision(
             children=children,
             status=status,
@@ -201,13 +229,19 @@ class Serving:
             again=again if again > 0 else None,
         )
 
-    def _refused(self, facts: ServingFacts, accepted: Condition, reason: str, message: str) -> Decision:
+    def _refused(self, facts: ServingFacts, accepted: Condition, reason: str, message: str, now: datetime) -> Decision:
         told = InferenceModelStatus.of(facts.resource)
         conditions = (accepted, not_true("Ready", reason, message))
         counted = facts.child(answering(facts.resource, told))
+        told = told.model_copy(update=sizing.recorded(told, facts.scaled, now))
+        children = [kept(facts, told, child) for child in facts.children if not child.deleting]
+        if facts.scaled is not None and counted is not None:  # what runs, runs on, and follows the load
+            name, replicas = counted.meta.name, facts.scaled.replicas
+            children = [sizing.sized(each, replicas) if each.meta.name == name else each for each in children]
         return Decision(
-            children=tuple(kept(facts, told, child) for child in facts.children if not child.deleting),
+            children=tuple(children),
             status=self._status(facts.resource, told, counted, conditions),
+            notes=tuple(_notes(facts.resource, InferenceModelStatus.of(facts.resource), told)),
             again=PROGRESS if reason == "Fetching" else None,
         )
 
@@ -229,6 +263,9 @@ class Serving:
             serving_files=told.serving_files,
             signature=WorkloadStatus.of(workload).signature if workload and told.serving_version else None,
             replicas=len(replicas),
+            desired_replicas=told.desired_replicas,
+            desired_since=told.desired_since,
+            desired_reason=told.desired_reason,
             ready_replicas=sum(replica.state == "ready" for replica in replicas),
             restarts=sum(replica.restarts for replica in replicas),
         )
@@ -244,6 +281,9 @@ def _not_offered(spec: InferenceModelSpec) -> Iterator[Warn]:
 
 def _notes(resource: Resource, told: InferenceModelStatus, status: InferenceModelStatus) -> Iterator[Note]:
     before, now = told.serving_version, status.serving_version
+    scaled = sizing.note(told, status)
+    if scaled is not None:
+        yield scaled
     if before and now and before != now:
         yield Note("Switched", f"version {now} answers instead of version {before}")
     # Of another Workload they are others; and with another spec it may have been another one.

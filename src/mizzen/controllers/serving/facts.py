@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mizzen.kinds.fetching import Progress
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.kinds.workload import WorkloadStatus
 
 
@@ -19,6 +20,31 @@ class Traffic(Protocol):
 
     def has_left(self, addresses: Collection[str]) -> bool:
         """Does no gateway send to these any more?"""
+
+
+class Scaled(Protocol):
+    """What the load asks for."""
+
+    @property
+    def replicas(self) -> int:
+        """So many there should be."""
+
+    @property
+    def in_flight(self) -> float: ...
+
+    @property
+    def quiet(self) -> float:
+        """Seconds without need, before there are fewer."""
+
+
+class Scaling(Protocol):
+    """What `autoScale` comes to (`controllers/scaling`)."""
+
+    def replicas(self, ref: Ref, spec: InferenceModelSpec, recorded: int | None, *, proven: bool) -> Scaled | None:
+        """How many it should have; None: its spec says so. `recorded` is what the status says there should be,
+        `proven` whether what the spec asks for has answered."""
+
+    def forget(self, ref: Ref) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +63,8 @@ class ServingFacts:
     """Names of children that no gateway sends to any more."""
     unreached: frozenset[str] = frozenset()
     """Names of children that some gateway does not know yet."""
+    scaled: Scaled | None = None
+    """None: the spec says how many replicas there should be."""
 
     def child(self, name: str | None) -> Resource | None:
         """The Workload of this name. One that is being deleted does not count, whatever its status still says."""

@@ -12,6 +12,7 @@ from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 CRASHES = 2
 """So many restarts, and waiting for the next one, is a crash loop."""
 ARRIVING = "Routing"
+ASLEEP, WAKING = "ScaledToZero", "Waking"
 START_LIMIT = timedelta(minutes=10)
 """After so long, what has not answered yet is told as a trouble. It is not ended: a large model may take its time."""
 
@@ -25,11 +26,17 @@ def ready(
     switching: bool,
     reloading: bool = False,
     arriving: bool = False,
+    scaled: bool = False,
+    rested: bool = False,
 ) -> Condition:
     """Of what the spec asks for: while the Workload before it still answers, or the same with what it had before, not
-    yet."""
+    yet. `spec.replicas` says how many there should be now; `scaled`, that the load decided so.
+
+    What rests for want of requests counts as ready, and so does what wakes from it (`rested`): whoever asks is
+    answered, if later.
+    """
     if spec.replicas == 0:
-        return not_true("Ready", "NoReplicas", "spec.replicas is 0")
+        return _asleep(version) if scaled else not_true("Ready", "NoReplicas", "spec.replicas is 0")
     if reloading:
         message = f"replicas load the files of version {version} without a restart; what answered before goes on"
         return not_true("Ready", "Reloading", message)
@@ -42,6 +49,8 @@ def ready(
     if reason == "Starting" and workload is not None and patience(workload, now) <= 0 and not is_available(workload):
         minutes = START_LIMIT // timedelta(minutes=1)
         reason, message = "NotReadyInTime", f"no answer for {minutes} minutes; its log may say why. {message}"
+    if rested and reason == "Starting" and not switching:
+        return Condition(type="Ready", status="True", reason=WAKING, message=f"requests wait for a replica; {message}")
     if switching:
         message = f"{message}; what answered before goes on"
     return not_true("Ready", reason, message)
@@ -54,6 +63,11 @@ def patience(workload: Resource | None, now: datetime) -> float:
     condition = WorkloadStatus.of(workload).condition("Available")
     since = parse_time(condition.last_transition_time) if condition is not None else None
     return ((since or now) + START_LIMIT - now).total_seconds()
+
+
+def _asleep(version: str) -> Condition:
+    message = f"version {version} has no replica, since nobody asks; the next request starts one, and waits for it"
+    return Condition(type="Ready", status="True", reason=ASLEEP, message=message)
 
 
 def _why_not(replicas: tuple[ReplicaStatus, ...]) -> tuple[str, str]:

@@ -1,0 +1,176 @@
+"""Replicas follow steps of load, down to zero and back, and no request is lost: not when the last replica goes, nor
+when the plane is killed while requests wait for the first.
+
+Two gateways, so that what is asked is asked of several.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.support import load, planes
+from tests.support.caller import COEFFICIENTS
+
+SERVERS = "/apis/mizzen.dev/v1alpha1/namespaces/default/inferencemodels"
+QUIET = 2
+MODEL = f"""
+import time
+import numpy
+
+
+def predict(inputs):
+    time.sleep(0.04)
+    return inputs["input"] @ numpy.array({COEFFICIENTS})
+"""
+ROW = {"inputs": [{"name": "input", "datatype": "FP64", "shape": [1, 4], "data": [1, 1, 1, 1]}]}
+
+
+class Server:
+    """The InferenceModel `weigher-1`, which takes 40 ms for each request: 25 a second are the most of one replica."""
+
+    def __init__(self, plane: planes.TestPlane, control: httpx2.Client) -> None:
+        self.plane = plane
+        self.control = control
+        self.url = f"{plane.inference_url}/v2/models/weigher/infer"
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.control.get(f"{SERVERS}/weigher-1").json()
+        return dict(found["status"])
+
+    def change(self, **spec: Any) -> None:
+        kind = {"content-type": "application/merge-patch+json"}
+        answer = self.control.patch(f"{SERVERS}/weigher-1", json={"spec": spec}, headers=kind)
+        assert answer.status_code == 200, answer.text
+
+    def desired(self) -> int | None:
+        with contextlib.suppress(httpx2.HTTPError):  # of a plane that was killed
+            return self.status().get("desiredReplicas")
+        return None
+
+    def events(self, reason: str) -> list[str]:
+        where = {"fieldSelector": "involvedObject.name=weigher-1"}
+        items = self.control.get("/api/v1/namespaces/default/events", params=where).json()["items"]
+        return [str(item["message"]) for item in items if item["reason"] == reason]
+
+    def until_asleep(self) -> None:
+        planes.wait_until(
+            lambda: self.desired() == 0 and not self.plane.pids("runtime"), "no process, since nobody asks"
+        )
+
+    def until_running(self, least: int) -> None:
+        planes.wait_until(lambda: (self.status().get("readyReplicas") or 0) >= least, f"{least} replicas are ready")
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[planes.TestPlane]:
+    with planes.running_plane(tmp_path / "data", "--gateways", "2") as running:
+        yield running
+
+
+@pytest.fixture
+def server(plane: planes.TestPlane, tmp_path: Path) -> Iterator[Server]:
+    (tmp_path / "slow.py").write_text(MODEL)
+    plane.cli("deploy", "slow:predict", "--name", "weigher", cwd=tmp_path)
+    headers = {"authorization": f"Bearer {plane.token()}"}
+    with httpx2.Client(base_url=plane.control_url, headers=headers, timeout=30) as control:
+        made = Server(plane, control)
+        made.change(autoScale={"minReplicas": 0, "maxReplicas": 3, "target": 2, "quietSeconds": QUIET})
+        yield made
+
+
+def flowing(running: load.Load, answers: int) -> None:
+    served = running.report.right
+    planes.wait_until(lambda: running.report.right >= served + answers, "answers flow")
+
+
+def checked(running: load.Load) -> None:
+    report = running.report
+    assert report.wrong == []
+    assert report.failures == []
+    assert report.right == report.sent
+
+
+def test_steps_of_load_from_zero_and_back_lose_no_request(server: Server) -> None:
+    server.until_asleep()
+    for _ in range(2):
+        with load.steady_load(server.url, 5) as few:
+            server.until_running(1)
+            flowing(few, 10)
+        checked(few)
+        with load.steady_load(server.url, 60) as many:
+            server.until_running(3)
+            flowing(many, 60)
+        checked(many)
+        assert server.desired() in (1, 2, 3)
+        # The next request comes while the last replicas end, or after.
+        server.until_asleep()
+    told = server.events("Scaled")
+    assert any(message.startswith("from 0 to 1") for message in told), told
+    assert any(message.endswith(f"nobody asked for {QUIET} s") for message in told), told
+
+
+def test_requests_that_come_while_the_last_replica_ends_are_answered(server: Server) -> None:
+    """One at a time, at every moment of falling asleep and waking up."""
+    codes: list[int] = []
+    stop = threading.Event()
+
+    def ask_now_and_then() -> None:
+        with httpx2.Client(timeout=70) as client:
+            pause = QUIET * 0.8
+            while not stop.is_set():
+                codes.append(client.post(server.url, json=ROW).status_code)
+                stop.wait(pause)
+                pause = pause + 0.03 if pause < QUIET * 1.5 else QUIET * 0.8
+
+    with ThreadPoolExecutor(4) as pool:
+        asking = [pool.submit(ask_now_and_then) for _ in range(2)]
+        planes.wait_until(lambda: len(codes) > 60, "so many were asked", timeout=240)
+        stop.set()
+    for each in asking:
+        each.result()
+    assert set(codes) == {200}
+
+
+def test_a_plane_killed_while_requests_wait_for_the_first_replica(server: Server) -> None:
+    server.until_asleep()
+    os.kill(server.plane.pid("plane"), signal.SIGKILL)
+    with ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(httpx2.post, server.url, json=ROW, timeout=70) for _ in range(8)]
+        # And once more, when the plane that was started again is at it.
+        planes.wait_until(lambda: server.plane.pids("plane") and server.desired() is not None, "a plane is back")
+        os.kill(server.plane.pid("plane"), signal.SIGKILL)
+        assert [each.result().status_code for each in waiting] == [200] * 8
+
+
+def test_beyond_the_bound_callers_are_told_when_to_come_again(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "settings.toml").write_text("held_limit = 3\n")
+    with planes.running_plane(tmp_path / "data") as plane:
+        (tmp_path / "slow.py").write_text(MODEL.replace("import numpy", "import numpy\ntime.sleep(3)"))
+        plane.cli("deploy", "slow:predict", "--name", "weigher", cwd=tmp_path)
+        with httpx2.Client(
+            base_url=plane.control_url, headers={"authorization": f"Bearer {plane.token()}"}, timeout=30
+        ) as control:
+            server = Server(plane, control)
+            server.change(autoScale={"minReplicas": 0, "maxReplicas": 1, "quietSeconds": 1})
+            server.until_asleep()
+            assert httpx2.get(f"{plane.inference_url}/v2/models/weigher/ready").json() == {
+                "name": "weigher", "ready": True, "reason": "none runs while nobody asks",
+            }  # fmt: skip
+            with ThreadPoolExecutor(8) as pool:
+                answers = list(pool.map(lambda _: httpx2.post(server.url, json=ROW, timeout=70), range(8)))
+            codes = sorted(answer.status_code for answer in answers)
+            assert codes == [200] * 3 + [503] * 5
+            sent_away = next(answer for answer in answers if answer.status_code == 503)
+            assert 1 <= int(sent_away.headers["retry-after"]) <= 60
+            assert "too many wait for it already" in sent_away.json()["error"]

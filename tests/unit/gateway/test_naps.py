@@ -1,0 +1,161 @@
+"""Who asks a server that has no replicas is held, within bounds, until one is there; and the plane is told."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mizzen.gateway.calls import OK, UNAVAILABLE
+from mizzen.gateway.demand import SAMPLE, SAMPLES, WRITE_EVERY, DemandReport
+from mizzen.gateway.naps import FIRST_GUESS, REMEMBERED, Bounds
+from mizzen.graph.plan import Server
+from mizzen.protocol import demand
+from mizzen.protocol.demand import Asked
+from tests.unit.gateway.virtual import World
+
+ASLEEP: dict[str, Any] = {"addresses": (), "scaled": True, "wakes": True, "phase": "none runs while nobody asks"}
+
+
+def changed(server: Server, **fields: object) -> Server:
+    return msgspec.structs.replace(server, **fields)
+
+
+def test_a_call_waits_for_the_replica_that_is_started_for_it() -> None:
+    world = World(**ASLEEP)
+    first, second = world.ask("a"), world.ask("b")
+    assert (world.woken, first.code, second.code) == (1, 0, 0)
+    world.wait(20.0)  # much longer than a lost replica is waited for
+    world.queue.update(changed(world.queue.server, addresses=("unix:a",), phase="one is starting"))
+    hand = world.hand()
+    hand.answer(world.queue)
+    assert (first.code, second.code) == (OK, OK)
+
+
+def test_who_is_too_many_is_sent_away_and_told_when_to_come_again() -> None:
+    world = World(held=Bounds(2, 1000), **ASLEEP)
+    held = [world.ask("a"), world.ask("b")]
+    away = world.ask("c")
+    assert (away.code, away.retry) == (UNAVAILABLE, FIRST_GUESS)
+    assert b"none runs while nobody asks, and too many wait for it already" in away.ends[0][1]
+    world.wait(2.5)
+    assert world.ask("d").retry == 3
+    world.hand().answer(world.queue)
+    assert [call.code for call in held] == [OK, OK]
+    assert world.queue.shed == 2
+
+
+def test_bytes_count_too_and_one_call_always_fits() -> None:
+    world = World(held=Bounds(5, 1000), **ASLEEP)
+    assert world.ask("a", size=5000).code == 0
+    assert world.ask("b", size=1).code == UNAVAILABLE
+
+
+def test_callers_that_have_gone_leave_their_place_to_others() -> None:
+    world = World(held=Bounds(1, 1000), **ASLEEP)
+    gone = world.ask("a")
+    gone.cancel(world.now)
+    assert world.ask("b").code == 0
+
+
+def test_a_deadline_that_passes_before_anybody_was_there_is_told_as_that() -> None:
+    world = World(**ASLEEP)
+    call = world.ask("a", seconds=2.0)
+    world.wait(2.1)
+    assert call.code == UNAVAILABLE
+    assert b"was not within the deadline" in call.ends[0][1]
+    assert call.retry == FIRST_GUESS - 2
+    assert world.queue.awaited(world.now), "they may come again"
+    assert not world.queue.awaited(world.now + REMEMBERED)
+
+
+def test_it_learns_how_long_a_start_takes() -> None:
+    world = World(held=Bounds(1, 1000), **ASLEEP)
+    world.ask("a")
+    world.wait(12.0)
+    hand = world.hand()
+    hand.answer(world.queue)
+    world.queue.lost(hand)
+    world.ask("b")
+    assert world.ask("c").retry == 12
+
+
+def test_what_waits_when_the_last_replica_goes_is_not_refused() -> None:
+    world = World(batch_size=1, scaled=True, wakes=True)
+    hand = world.hand()
+    first, second = world.ask("a"), world.ask("b")
+    world.turn()
+    world.queue.update(changed(world.queue.server, addresses=()))
+    world.queue.drains(hand)
+    hand.answer(world.queue)
+    assert (first.code, second.code, world.woken) == (OK, 0, 1)
+    world.hand().answer(world.queue)
+    assert second.code == OK
+
+
+def test_what_cannot_be_started_refuses_those_who_wait() -> None:
+    world = World(**ASLEEP)
+    call = world.ask("a")
+    world.queue.update(changed(world.queue.server, wakes=False))
+    assert call.code == UNAVAILABLE
+    assert world.ask("b").code == UNAVAILABLE
+
+
+class Reporting:
+    def __init__(self, folder: Path, world: World) -> None:
+        self.folder = folder
+        self.world = world
+        self.report = DemandReport(folder, "gateway-0", clock=lambda: world.now, call_later=world.later)
+        self.report.follow([world.queue])
+
+    def said(self) -> dict[str, Asked]:
+        (told,) = demand.read(self.folder) or [demand.Demand("", os.getpid(), {})]
+        return told.servers
+
+
+def test_the_plane_is_told_the_mean_of_the_last_second(tmp_path: Path) -> None:
+    world = World(limit=100, scaled=True)
+    told = Reporting(tmp_path / "demand", world)
+    hand = world.hand()
+    for number in range(8):
+        world.ask(number)
+    world.turn()
+    world.wait(SAMPLE * WRITE_EVERY)
+    assert 0 < told.said()["default/m"].in_flight < 8
+    world.wait(SAMPLE * SAMPLES)
+    assert told.said() == {"default/m": Asked(8.0)}
+    hand.answer(world.queue)
+    world.turn()
+    hand.answer(world.queue)
+    world.wait(SAMPLE * (SAMPLES + WRITE_EVERY))
+    assert told.said() == {}
+
+
+def test_who_asks_for_the_first_replica_is_told_at_once(tmp_path: Path) -> None:
+    world = World(**ASLEEP)
+    told = Reporting(tmp_path / "demand", world)
+    world.queue._nap._wake = told.report.wake
+    world.ask("a")
+    world.wait(0.0)
+    assert told.said()["default/m"].awaited
+
+
+def test_what_is_not_scaled_is_not_told_and_costs_no_timer(tmp_path: Path) -> None:
+    world = World()
+    told = Reporting(tmp_path / "demand", world)
+    world.wait(5.0)
+    assert not told.folder.exists()
+    assert not told.report._ticking
+
+
+def test_what_is_scaled_no_more_is_taken_back(tmp_path: Path) -> None:
+    world = World(**ASLEEP)
+    told = Reporting(tmp_path / "demand", world)
+    world.ask("a")
+    world.wait(1.0)
+    assert told.said()
+    told.report.follow([])
+    world.wait(1.0)
+    assert told.said() == {}
