@@ -7,7 +7,8 @@ done here by hand: a file is on disk before it is published, and its folder befo
 
 **What is collected.** Content that nobody names is deleted once it has been left alone for a while (`remove`). Putting
 content that is there already, and `hold`, count as touching it. Both take the folder's lock shared, and deleting takes
-it alone and looks at the time again: so what was just put or held is never what is just being deleted.
+it alone and looks at the time again: so what was just put or held is never what is just being deleted. While anybody
+has the folder `pinned`, as a backup does, nothing is deleted at all.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ from mizzen.blobs.folders import HasContent
 from mizzen.blobs.spool import Spool, disk_faults
 from mizzen.blobs.wanted import Wanted
 from mizzen.errors import Conflict, Fault, Invalid, NotFound, Unavailable
+
+PIN = ".pinned"
+"""A file whose lock is shared by all who need that nothing is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,32 @@ class FileBlobs:
                     missing.add(digest)
         return frozenset(missing)
 
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """What is here when this begins is here until it ends, or the process does."""
+        with disk_faults():
+            handle = os.open(_folder(self.root) / PIN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            # Whoever deletes just now has seen no pin; what they delete was named by nobody before this returns.
+            with self._turn(fcntl.LOCK_SH):
+                fcntl.flock(handle, fcntl.LOCK_SH)
+            yield
+        finally:
+            os.close(handle)
+
+    def _is_pinned(self) -> bool:
+        try:
+            handle = os.open(self.root / PIN, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
     def stored(self) -> Iterator[Stored]:
         """All there is, in no order."""
         for page in obstore.list(self._store(), "sha256", chunk_size=1000):
@@ -157,9 +187,11 @@ class FileBlobs:
                     yield Stored(digest, item["size"], item["last_modified"])
 
     def remove(self, digest: str, untouched_since: datetime) -> bool:
-        """Delete a blob, unless somebody touched it after that time."""
+        """Delete a blob, unless somebody touched it after that time, or has the folder pinned."""
         key = self._key(digest)
         with self._turn(fcntl.LOCK_EX), _store_faults():
+            if self._is_pinned():
+                return False
             try:
                 if obstore.head(self._store(), key)["last_modified"] >= untouched_since:
                     return False

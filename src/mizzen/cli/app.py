@@ -11,6 +11,7 @@ from typer.main import get_command
 
 from mizzen import __version__
 from mizzen.cli import (
+    backups,
     completion,
     deploy,
     describe,
@@ -47,6 +48,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     inspect.get, describe.describe, inspect.delete, inspect.logs, top.top,
     past.history, past.rollback,
     people.permit, people.whoami, people.audit,
+    backups.backup, backups.restore,
     kubeconfig.kubeconfig, completion.completion,
 )  # fmt: skip
 _GROUPS = (models.model, versions.version, models.alias, people.user, people.token, secrets.secret)

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from mizzen.blobs.content import DIGEST, named
+from mizzen.blobs import naming
 from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.uploads import Uploads
 from mizzen.errors import Expired, MizzenError
@@ -24,9 +22,6 @@ from mizzen.stores.store import Store
 log = logging.getLogger(__name__)
 
 GRACE = timedelta(days=1)
-NAMING = ("ModelVersion", "Workload")
-"""Kinds whose specs keep files alive: a workload may still run what a version no longer names."""
-_HEX = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +62,7 @@ async def keep_collecting(
 async def named_digests(store: Store) -> frozenset[str]:
     """Every digest that an object names."""
     found: set[str] = set()
-    for kind in NAMING:
+    for kind in naming.NAMING:
         after: str | None = None
         while True:
             try:
@@ -76,24 +71,8 @@ async def named_digests(store: Store) -> frozenset[str]:
                 after = None  # what was read stays read: too much is kept rather than too little
                 continue
             for item in page.items:
-                found.update(_digests(item.spec))
+                found.update(naming.digests(item.spec))
             after = page.next
             if after is None:
                 break
     return frozenset(found)
-
-
-def _digests(value: Any) -> Iterator[str]:
-    """In a spec, wherever they stand; `sha256sum` names a file by the digits alone."""
-    match value:
-        case dict():
-            for item in value.values():
-                yield from _digests(item)
-        case list() | tuple():
-            for item in value:
-                yield from _digests(item)
-        case str():
-            if DIGEST.fullmatch(value):
-                yield value
-            elif _HEX.fullmatch(value):
-                yield named(value)

@@ -1,0 +1,197 @@
+"""The file of a backup: a tar, in gzip or not, that `tar` can list and unpack.
+
+It is read by hand: whatever is no plain file with a plain name is refused where it stands. So there are no links, no
+devices and no long headers to be careful with.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+from mizzen.backups.contents import MANIFEST, MOST_MANIFEST, SEAL, Item, Manifest
+from mizzen.blobs.content import CHUNK
+from mizzen.errors import BadRequest, Conflict, NotFound
+
+_BLOCK: Final = 512
+_GZIP: Final = b"\x1f\x8b"
+_ANOTHER: Final = "take another backup: this one cannot be relied on"
+
+Told = Callable[[int], None]
+"""Is told of bytes, as they come by."""
+
+
+class Writer:
+    """Writes one file after the other; `finish` adds the manifest. Nothing is sought: it may be a pipe."""
+
+    def __init__(self, file: BinaryIO, told: Told) -> None:
+        self._file = file
+        self._told = told
+        self.items: list[Item] = []
+
+    def add(self, path: str, source: BinaryIO, size: int, mtime: float) -> Item:
+        """Conflict when it is not so long any more: it was written to meanwhile."""
+        hasher = hashlib.sha256()
+        self._file.write(_head(path, size, mtime))
+        left = size
+        while left and (data := source.read(min(CHUNK, left))):
+            hasher.update(data)
+            self._file.write(data)
+            self._told(len(data))
+            left -= len(data)
+        if left:
+            raise Conflict(f"{path} became shorter while it was read", hint="try again")
+        self._pad(size)
+        item = Item(path, size, hasher.hexdigest())
+        self.items.append(item)
+        return item
+
+    def finish(self, manifest: Manifest, mtime: float) -> None:
+        text = json.dumps(manifest.to_data(), indent=1).encode()
+        for name, data in ((MANIFEST, text), (SEAL, hashlib.sha256(text).hexdigest().encode() + b"\n")):
+            self._file.write(_head(name, len(data), mtime))
+            self._file.write(data)
+            self._pad(len(data))
+        self._file.write(bytes(2 * _BLOCK))
+
+    def _pad(self, size: int) -> None:
+        self._file.write(bytes(-size % _BLOCK))
+
+
+def _head(path: str, size: int, mtime: float) -> bytes:
+    head = tarfile.TarInfo(path)
+    head.size, head.mtime, head.mode = size, int(mtime), 0o600
+    return head.tobuf(tarfile.GNU_FORMAT)
+
+
+class Member:
+    """One file while it is read; what is not read is skipped."""
+
+    def __init__(self, path: str, size: int, archive: _Stream) -> None:
+        self.path = path
+        self.size = size
+        self._archive = archive
+        self._left = size
+
+    def chunks(self) -> Iterator[bytes]:
+        while self._left:
+            data = self._archive.take(min(CHUNK, self._left))
+            self._left -= len(data)
+            yield data
+
+    def skip(self) -> None:
+        for _ in self.chunks():
+            pass
+        self._archive.take_nothing(-self.size % _BLOCK)
+
+
+class _Stream:
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file = file
+        self._name = name
+
+    def take(self, size: int) -> bytes:
+        try:
+            data = self._file.read(size)
+        except (EOFError, OSError, zlib.error) as error:
+            raise BadRequest(f"{self._name} is damaged or was cut off: {error}", hint=_ANOTHER) from error
+        if len(data) < size:
+            raise BadRequest(f"{self._name} was cut off", hint=_ANOTHER)
+        return data
+
+    def take_nothing(self, size: int) -> None:
+        """What stands between the files, and behind them."""
+        if any(self.take(size)):
+            raise BadRequest(f"{self._name} was altered between its files", hint=_ANOTHER)
+
+    def end(self) -> None:
+        try:
+            more = self._file.read(1)
+        except (EOFError, OSError, zlib.error) as error:
+            raise BadRequest(f"{self._name} is damaged at its end: {error}", hint=_ANOTHER) from error
+        if more:
+            raise BadRequest(f"{self._name} goes on behind its end", hint=_ANOTHER)
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[Iterator[Member]]:
+    """Its files in order, each to be read before the next is asked for. BadRequest for what is no such archive."""
+    try:
+        raw = file.open("rb", buffering=0)
+    except FileNotFoundError as error:
+        raise NotFound(f"no file {file}") from error
+    with raw:
+        packed = raw.read(2) == _GZIP
+        raw.seek(0)
+        with cast(BinaryIO, gzip.open(raw)) if packed else io.BufferedReader(raw, CHUNK) as plain:
+            yield _members(_Stream(plain, str(file)), str(file))
+
+
+def _members(stream: _Stream, name: str) -> Iterator[Member]:
+    while True:
+        block = stream.take(_BLOCK)
+        if block == bytes(_BLOCK):
+            stream.take_nothing(_BLOCK)
+            stream.end()
+            return
+        try:
+            head = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+        except (tarfile.HeaderError, UnicodeError, ValueError) as error:
+            raise BadRequest(f"{name} is no backup, or a damaged one: {error}", hint=_ANOTHER) from error
+        if head.type != tarfile.REGTYPE:
+            raise BadRequest(f"{name} holds {head.name[:200]!r}, which is no plain file", hint=_ANOTHER)
+        if head.size < 0 or _head(head.name, head.size, head.mtime) != block:
+            raise BadRequest(f"{name} was altered, or not made by Mizzen", hint=_ANOTHER)
+        member = Member(head.name, head.size, stream)
+        yield member
+        member.skip()
+
+
+def manifest_of(parts: dict[str, bytes], name: str) -> Manifest:
+    """From the last two files of an archive."""
+    text, seal = parts.get(MANIFEST), parts.get(SEAL, b"").strip().decode(errors="replace")
+    if text is None or not seal:
+        raise BadRequest(f"{name} has no manifest: it is no backup, or was cut off", hint=_ANOTHER)
+    if hashlib.sha256(text).hexdigest() != seal:
+        raise BadRequest(f"the manifest of {name} was altered", hint=_ANOTHER)
+    try:
+        data: Any = json.loads(text)
+    except ValueError as error:
+        raise BadRequest(f"the manifest of {name} is no JSON", hint=_ANOTHER) from error
+    return Manifest.from_data(data)
+
+
+def checked(file: Path, told: Told) -> Manifest:
+    """Read all of it, and compare. BadRequest when it is not, to the last byte, what was written."""
+    found: list[Item] = []
+    parts: dict[str, bytes] = {}
+    with opened(file) as members:
+        for member in members:
+            if member.path in (MANIFEST, SEAL):
+                parts[member.path] = _small(member, file)
+                continue
+            hasher = hashlib.sha256()
+            for chunk in member.chunks():
+                hasher.update(chunk)
+                told(len(chunk))
+            found.append(Item(member.path, member.size, hasher.hexdigest()))
+    manifest = manifest_of(parts, str(file))
+    expected = [item for item in manifest.items if not (manifest.beside and item.blob)]
+    if found != expected:
+        differing = sorted({item.path for item in set(found) ^ set(expected)}) or ["the order of its files"]
+        raise BadRequest(f"{file} was altered: {', '.join(differing[:3])}", hint=_ANOTHER)
+    return manifest
+
+
+def _small(member: Member, file: Path) -> bytes:
+    if member.size > MOST_MANIFEST:
+        raise BadRequest(f"{file}: {member.path} is too large to be one of ours", hint=_ANOTHER)
+    return b"".join(member.chunks())

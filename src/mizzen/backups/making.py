@@ -1,0 +1,223 @@
+"""Taking a backup: first a snapshot of the database, then the files that it names, then the manifest.
+
+The blobs are pinned from before the snapshot on: what it names is there until all of it is copied, whatever is
+deleted from the plane meanwhile.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol, cast
+
+from mizzen import __version__
+from mizzen.backups import snapshot
+from mizzen.backups.archive import Writer
+from mizzen.backups.contents import DATABASE, KEYS, OTHERS, TLS, Item, Manifest, blob_path, named_in_settings
+from mizzen.blobs import content
+from mizzen.blobs.files import FileBlobs
+from mizzen.errors import Conflict, Forbidden, MizzenError, NotFound, Unavailable
+
+PACKED: Final = (".gz", ".tgz")
+_NO_LONGER: Final = "try again; files of a running plane come and go"
+
+
+class Progress(Protocol):
+    def step(self, what: str, total: int) -> None:
+        """From now on this is done; `total` is how many bytes, or pages, there are of it."""
+
+    def more(self, done: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    data_dir: Path
+    taken: datetime
+    keys: bool = True
+    also: tuple[str, ...] = ()
+    """Files of the data dir that settings name."""
+    shelf: FileBlobs | None = None
+    """Where blobs are kept for several backups; None: in the file itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    manifest: Manifest
+    size: int
+    """Bytes that were written."""
+    damaged: tuple[str, ...]
+    """Blobs that do not hold what their name says, and are left out."""
+
+
+def to_file(wanted: Wanted, target: Path, progress: Progress) -> Made:
+    """`target` appears whole, in place of what was there, or nothing is changed. Conflict while another writes it."""
+    with _draft(target) as (file, scratch), ExitStack() as stack:
+        if target.suffix in PACKED:
+            # Not so hard: models hardly become smaller by it, and a database does at once.
+            packed = stack.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=wanted.taken.timestamp()))
+            made = _make(wanted, cast(BinaryIO, packed), scratch, progress)
+        else:
+            made = _make(wanted, file, scratch, progress)
+    return made
+
+
+def to_stream(wanted: Wanted, stream: BinaryIO, progress: Progress) -> Made:
+    with tempfile.TemporaryDirectory(prefix="mizzen-backup-") as scratch:
+        return _make(wanted, stream, Path(scratch) / DATABASE, progress)
+
+
+def check_owner(data_dir: Path) -> None:
+    """Forbidden for anybody else, who might leave files there that the plane cannot read; NotFound."""
+    try:
+        owner = data_dir.stat().st_uid
+    except FileNotFoundError as error:
+        raise NotFound(f"no folder {data_dir}", hint="--data-dir names another") from error
+    if owner != os.geteuid():
+        raise Forbidden(f"{data_dir} is another user's", hint="take the backup as the user whose plane it is")
+
+
+def _make(wanted: Wanted, file: BinaryIO, scratch: Path, progress: Progress) -> Made:
+    check_owner(wanted.data_dir)
+    blobs = FileBlobs(wanted.data_dir / "blobs")
+    store = wanted.data_dir / DATABASE
+    if not store.is_file():
+        raise NotFound(f"{wanted.data_dir} holds no plane", hint="--data-dir names another folder")
+    with blobs.pinned(), _disk_faults():
+        progress.step("database", store.stat().st_size)
+        seen = _Pages(progress, store.stat().st_size)
+        moment = snapshot.copied(store, scratch, seen.told)
+        present, absent = _found(blobs, moment.digests)
+        total = scratch.stat().st_size + sum(path.stat().st_size for path in present.values())
+        progress.step("files", total)
+        writer = Writer(file, progress.more)
+        for name, path in _files(wanted, scratch):
+            _add(writer, name, path, wanted.taken)
+        beside: list[Item] = []
+        damaged = []
+        for digest, path in sorted(present.items()):
+            if content.digest_of(path) != digest:
+                damaged.append(digest)
+            elif wanted.shelf is None:
+                _add(writer, blob_path(digest), path, wanted.taken)
+            else:
+                beside.append(_shelved(wanted.shelf, digest, path))
+                progress.more(beside[-1].size)
+        manifest = Manifest(
+            mizzen=__version__,
+            schema=moment.schema,
+            taken=wanted.taken.isoformat(timespec="seconds"),
+            resource_version=moment.resource_version,
+            keys=wanted.keys,
+            beside=wanted.shelf is not None,
+            items=(*writer.items, *beside),
+            absent=(*absent, *damaged),
+        )
+        writer.finish(manifest, wanted.taken.timestamp())
+        return Made(manifest, sum(item.size for item in writer.items), tuple(damaged))
+
+
+def _files(wanted: Wanted, scratch: Path) -> Iterator[tuple[str, Path]]:
+    yield DATABASE, scratch
+    root = wanted.data_dir
+    also = [name for name in wanted.also if named_in_settings(name)]
+    names = [*OTHERS, *also, *(KEYS if wanted.keys else ())]
+    if wanted.keys and (root / TLS).is_dir():
+        names += sorted(f"{TLS}/{path.name}" for path in (root / TLS).iterdir() if not path.name.startswith("."))
+    yield from ((name, root / name) for name in names if (root / name).is_file())
+
+
+def _found(blobs: FileBlobs, digests: Iterable[str]) -> tuple[dict[str, Path], list[str]]:
+    present, absent = {}, []
+    for digest in sorted(digests):
+        try:
+            present[digest] = blobs.path(digest)
+        except NotFound:
+            absent.append(digest)
+    return present, absent
+
+
+def _add(writer: Writer, name: str, path: Path, taken: datetime) -> Item:
+    try:
+        with path.open("rb") as source:
+            return writer.add(name, source, os.fstat(source.fileno()).st_size, taken.timestamp())
+    except FileNotFoundError as error:
+        raise Conflict(f"{path} is gone", hint=_NO_LONGER) from error
+
+
+def _shelved(shelf: FileBlobs, digest: str, path: Path) -> Item:
+    """Copied, unless it is there from an earlier backup."""
+    size = path.stat().st_size
+    try:
+        there = shelf.head(digest).size == size
+    except NotFound:
+        there = False
+    if not there:
+        shelf.put_file(path)
+    return Item(blob_path(digest), size, content.hex_of(digest))
+
+
+class _Pages:
+    """Pages of the database, told of as bytes."""
+
+    def __init__(self, progress: Progress, size: int) -> None:
+        self._progress = progress
+        self._size = size
+        self._done = 0
+
+    def told(self, done: int, total: int) -> None:
+        bytes_ = self._size * done // max(total, 1)
+        self._progress.more(bytes_ - self._done)
+        self._done = bytes_
+
+
+@contextmanager
+def _draft(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
+    """A file to write to, which becomes `target` at the end, and a place beside it for the database."""
+    draft, scratch = target.with_name(f".{target.name}.part"), target.with_name(f".{target.name}.db")
+    with _disk_faults():
+        handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with open(handle, "wb", buffering=content.CHUNK) as file:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Conflict(f"another backup to {target} is being taken", hint="wait for it") from error
+        try:
+            file.truncate(0)
+            scratch.unlink(missing_ok=True)
+            os.close(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            yield file, scratch
+            with _disk_faults():
+                file.flush()
+                os.fsync(handle)
+                draft.replace(target)
+                sync_folder(target.parent)
+        finally:
+            for left in (draft, scratch, scratch.with_name(f"{scratch.name}-journal")):
+                left.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _disk_faults() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise MizzenError("nobody reads the backup any more", hint="see what it was piped to") from error
+    except OSError as error:
+        raise Unavailable(
+            f"the backup cannot be written: {error}", hint="look for a full disk, or another folder"
+        ) from error

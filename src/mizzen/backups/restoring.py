@@ -1,0 +1,138 @@
+"""A backup made a data dir again: all of it is read and compared first, and the folder appears whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from mizzen.backups import archive, snapshot
+from mizzen.backups.contents import DATABASE, MANIFEST, SEAL, Item, Manifest, digest_of_path
+from mizzen.backups.making import Progress, sync_folder
+from mizzen.blobs import content
+from mizzen.blobs.files import FileBlobs
+from mizzen.errors import BadRequest, Conflict, NotFound, Unavailable
+from mizzen.stores import schema
+
+
+def checked(file: Path, progress: Progress) -> Manifest:
+    """Read the whole backup, with the blobs beside it. BadRequest when anything in it is not as it was written."""
+    progress.step("checking", file.stat().st_size if file.is_file() else 0)
+    manifest = archive.checked(file, progress.more)
+    if manifest.schema > schema.SCHEMA:
+        raise BadRequest(
+            f"{file} is of Mizzen {manifest.mizzen} (schema {manifest.schema}; this one knows {schema.SCHEMA})",
+            hint="restore it with that version, or a newer one",
+        )
+    if all(item.path != DATABASE for item in manifest.items):
+        raise BadRequest(f"{file} holds no database", hint="take another backup")
+    if manifest.beside:
+        beside = [item for item in manifest.items if item.blob]
+        progress.step("checking files", sum(item.size for item in beside))
+        for item in beside:
+            _check_beside(file, item)
+            progress.more(item.size)
+    return manifest
+
+
+def restore(file: Path, data_dir: Path, progress: Progress) -> Manifest:
+    """`data_dir` must not be there, or empty. Conflict, BadRequest; nothing is left of what fails."""
+    _check_empty(data_dir)
+    manifest = checked(file, progress)
+    progress.step("restoring", manifest.size)
+    with _draft(data_dir) as draft:
+        expected = {item.path: item for item in manifest.items}
+        with archive.opened(file) as members:
+            for member in members:
+                if member.path in (MANIFEST, SEAL):
+                    continue
+                item = expected.get(member.path)
+                if item is None:  # it is another file than the one that was just read
+                    raise BadRequest(f"{file} is being changed", hint="try again when nobody writes to it")
+                _write(draft, item, member.chunks(), progress)
+        if manifest.beside:
+            for item in manifest.items:
+                if item.blob:
+                    with _blob(file, item).open("rb") as source:
+                        _write(draft, item, _chunks(source), progress)
+        snapshot.admit(draft / DATABASE)
+        _sync_all(draft)
+        _check_empty(data_dir)
+        draft.rename(data_dir)
+        sync_folder(data_dir.parent)
+    return manifest
+
+
+def _write(root: Path, item: Item, chunks: Iterator[bytes], progress: Progress) -> None:
+    place = root / item.path
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    hasher = hashlib.sha256()
+    mode = 0o444 if item.blob else 0o600
+    with open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb", buffering=0) as file:
+        for chunk in chunks:
+            hasher.update(chunk)
+            content.write_all(file, chunk)
+            progress.more(len(chunk))
+        os.fsync(file.fileno())
+    if hasher.hexdigest() != item.sha256 or place.stat().st_size != item.size:
+        raise BadRequest(f"{item.path} is being changed", hint="try again when nobody writes to the backup")
+
+
+def _chunks(source: BinaryIO) -> Iterator[bytes]:
+    while data := source.read(content.CHUNK):
+        yield data
+
+
+def _blob(file: Path, item: Item) -> Path:
+    digest = digest_of_path(item.path)
+    assert digest is not None, "a manifest names no other blobs"
+    return FileBlobs(file.parent / "blobs").path(digest)
+
+
+def _check_beside(file: Path, item: Item) -> None:
+    try:
+        path = _blob(file, item)
+    except NotFound as error:
+        raise BadRequest(
+            f"{file.parent / item.path} is gone, which the backup needs", hint="take another one"
+        ) from error
+    if content.digest_of(path) != content.named(item.sha256):
+        raise BadRequest(f"{path} was altered", hint="take another backup; remove this file first")
+
+
+def _check_empty(data_dir: Path) -> None:
+    if data_dir.is_symlink() or (data_dir.exists() and not data_dir.is_dir()):
+        raise Conflict(f"{data_dir} is no folder", hint="name a new folder with --data-dir")
+    if data_dir.is_dir() and any(data_dir.iterdir()):
+        raise Conflict(
+            f"{data_dir} is not empty",
+            hint="nothing is restored over what is there: move it away, or name a new folder",
+        )
+
+
+@contextmanager
+def _draft(data_dir: Path) -> Iterator[Path]:
+    """A folder beside, for its owner alone. What is left of it at the end goes."""
+    draft = data_dir.with_name(f".{data_dir.name}.{secrets.token_hex(4)}.part")
+    try:
+        data_dir.parent.mkdir(parents=True, exist_ok=True)
+        draft.mkdir(mode=0o700)
+        try:
+            yield draft
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    except OSError as error:
+        raise Unavailable(
+            f"{data_dir} cannot be made: {error}", hint="look for a full disk, or another folder"
+        ) from error
+
+
+def _sync_all(root: Path) -> None:
+    """The names of all that was written, so that they survive a power cut; what is in the files already does."""
+    for folder, _, _ in os.walk(root):
+        sync_folder(Path(folder))

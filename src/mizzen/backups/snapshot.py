@@ -1,0 +1,93 @@
+"""A copy of a SQLite store as it is at one moment, while a plane goes on writing to it.
+
+All that was acknowledged before `copied` is called is in it. Pages are copied as they are: rows keep their places,
+by which a store knows the order of some of them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mizzen.blobs import naming
+from mizzen.errors import BadRequest, NotFound, Unavailable
+from mizzen.stores import reads, rows, schema
+
+_PAGES: Final = 4096
+"""Copied between two words about progress."""
+
+GAP: Final = 1_000_000_000
+"""By how much resource versions go on after a restore: no plane made so many changes since a backup that is of use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    schema: int
+    resource_version: int
+    digests: frozenset[str]
+    """Of all files that its objects name."""
+
+
+def copied(store: Path, to: Path, told: Callable[[int, int], None]) -> Snapshot:
+    """Make `to`. `told(done, total)` is told of pages. NotFound; Unavailable."""
+    if not store.is_file():
+        raise NotFound(f"{store.parent} holds no plane", hint="--data-dir names another folder")
+    with _explained(store), closing(schema.open_reader(store)) as source:
+        # One read transaction from here on: what is written meanwhile is not seen, and holds nobody up.
+        source.execute("BEGIN")
+        found, _ = reads.position(source)
+        with closing(sqlite3.connect(to)) as target:
+            source.backup(
+                target, pages=_PAGES, progress=lambda _status, left, total: told(total - left, total), sleep=0.01
+            )
+        source.execute("ROLLBACK")
+    with _explained(to), closing(sqlite3.connect(to)) as copy:
+        # In one file: a copy that keeps a log beside it could be taken apart.
+        copy.execute("PRAGMA journal_mode = DELETE")
+        [(version,)] = copy.execute("PRAGMA user_version").fetchall()
+        rv, _ = reads.position(copy)
+        assert rv == found, "a snapshot is of one moment"
+        return Snapshot(int(version), rv, frozenset(_named(copy)))
+
+
+def admit(store: Path) -> None:
+    """Make a restored copy ready to be a store: check it, and let its versions go on beyond all that were ever given.
+
+    Whoever watched the plane that the backup is of may know of changes after it. Their places are none here: they are
+    told to list again, and never mistake a new change for one that they have seen. BadRequest; Unavailable.
+    """
+    with _explained(store), closing(sqlite3.connect(store, isolation_level=None)) as copy:
+        [(version,)] = copy.execute("PRAGMA user_version").fetchall()
+        if version > schema.SCHEMA:
+            raise BadRequest(
+                f"the backup is of a newer Mizzen (schema {version}; this one knows {schema.SCHEMA})",
+                hint="restore it with the newer version",
+            )
+        [(said,)] = copy.execute("PRAGMA quick_check(1)").fetchall()
+        if said != "ok":
+            raise BadRequest(f"the database in the backup is damaged: {said}", hint="take another backup")
+        copy.execute("BEGIN")
+        copy.execute("UPDATE state SET rv = rv + ?, horizon = rv + ?", (GAP, GAP))
+        copy.execute("DELETE FROM events")
+        copy.execute("COMMIT")
+
+
+def _named(copy: sqlite3.Connection) -> Iterator[str]:
+    marks = ", ".join("?" for _ in naming.NAMING)
+    with closing(copy.execute(f"SELECT body FROM objects WHERE kind IN ({marks})", naming.NAMING)) as found:  # noqa: S608
+        for (body,) in found:
+            yield from naming.digests(rows.decode(body).spec)
+
+
+@contextmanager
+def _explained(store: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise Unavailable(f"{store} cannot be read: {error}", hint="look for a full disk, or a damaged file") from error
+    except sqlite3.Error as error:
+        raise BadRequest(f"{store} is damaged: {error}", hint="take another backup") from error
