@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 from mizzen.errors import Fault, Invalid
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_ORIGIN = re.compile(r"https?://([a-z0-9]([-.a-z0-9]*[a-z0-9])?|\[[0-9a-f:]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 PORTS = ("port", "inference_port", "tls_port")
 
 WORDS: dict[type[Any], str] = {
@@ -61,6 +63,11 @@ class Settings:
     )
     anonymous: bool = _setting(
         True, "On loopback, let those without a token read and predict; not see logs, rights, secrets or the audit."
+    )
+    cors_origins: tuple[str, ...] = _setting(
+        (),
+        "Origins of web pages that may call the inference API from a browser, such as https://app.example; * for all. "
+        "They send a token of their own: cookies are never asked for.",
     )
     port: int = _setting(8470, "Port of the control API; 0 picks a free one and keeps it.")
     inference_port: int = _setting(8471, "Port of the inference API; 0 picks a free one and keeps it.")
@@ -197,6 +204,11 @@ class Settings:
                       "if it is meant so")
             )  # fmt: skip
         faults += self._certificate_faults()
+        faults += [
+            Fault("cors_origins", f"{origin!r} is no origin: write scheme, host and port only, as https://app.example")
+            for origin in self.cors_origins
+            if origin != "*" and not _ORIGIN.fullmatch(origin)
+        ]
         if self.oidc_issuer and not self.oidc_audience:
             faults.append(
                 Fault("oidc_audience", "required with oidc_issuer: tokens for others must not open this plane")

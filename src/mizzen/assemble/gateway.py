@@ -35,6 +35,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         refusals=settings.root / "refusals",
         name=os.environ.get("MIZZEN_PROCESS_KEY", "gateway"),
         loopback=settings.loopback,
+        origins=settings.cors_origins,
         anonymous=settings.anonymous,
     )
     home = Home.of(settings.root)

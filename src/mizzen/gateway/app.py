@@ -90,8 +90,11 @@ class App:
         visit = Visit(self._service, scope, receive)
         found = paths.find(scope["raw_path"])
         try:
-            if found is None:
-                answer: Answer | None = error(404, "there is nothing at this path; see /")
+            asked_first = self._service.cors.preflight(visit.headers) if scope["method"] == "OPTIONS" else None
+            if asked_first is not None:
+                answer: Answer | None = asked_first
+            elif found is None:
+                answer = error(404, "there is nothing at this path; see /")
             elif found.path.method == "POST":
                 answer = await self._posted(visit, found)
             else:

@@ -37,6 +37,8 @@ class Options(NamedTuple):
     path: bytes = b""
     """As it came, without what follows a question mark."""
     actor: str = ""
+    more: bytes = b""
+    """Header lines that go with whatever is answered."""
 
     def heard(self, name: bytes, value: bytes) -> Options:
         """With one more of the headers that it is about. Sent twice they are a list, as any header is, and no number:

@@ -32,7 +32,7 @@ class Front(Door):
     def __init__(self, service: Service, *, loopback: bool, patience: Patience, most: int) -> None:
         super().__init__(patience, most, service.clock)
         self.service = service
-        self.verdicts = Verdicts(loopback)
+        self.verdicts = Verdicts(loopback, service.cors)
         self.date = b""
         """The Date header line."""
 
@@ -79,6 +79,6 @@ class Exchange(Inference):
 
     def rendered(self, date: bytes, last: bool) -> bytes:
         code, body = self.code, self._body
-        return b"%b%b%b%bmizzen-request-id: %b\r\ncontent-length: %d\r\n\r\n%b" % (
-            _STATUS[code], self._kind, date, _CLOSE if last else b"", self.id, len(body), body,
+        return b"%b%b%b%b%bmizzen-request-id: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+            _STATUS[code], self._kind, date, _CLOSE if last else b"", self.options.more, self.id, len(body), body,
         )  # fmt: skip

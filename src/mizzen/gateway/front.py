@@ -160,6 +160,8 @@ class FastProtocol(LineProtocol):
             service.routes.hot.get(self.url) if self.parser.get_method() == b"POST" and not self._packed else None
         )
         self._welcome = self._front.verdicts.good(self._hosts, self._origins)
+        if self._origins:
+            self._options = self._options._replace(more=service.cors.lines(self._origins))
         too_long = self._length > service.max_body_bytes
         if self._endpoint is None and self._welcome and not too_long:
             self._fast = False

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from mizzen.access.policy import ANONYMOUS
 from mizzen.gateway.accesslog import AccessLog
 from mizzen.gateway.calls import BAD_REQUEST, OK, UNAVAILABLE, Call
+from mizzen.gateway.cors import Cors
 from mizzen.gateway.dialects import JSON, RETRY, Dialect, Options
 from mizzen.gateway.intake import Intake
 from mizzen.gateway.metrics import GONE, Metrics
@@ -34,7 +35,7 @@ class Service:
     """What all requests of one gateway process share."""
 
     __slots__ = (
-        "access_log", "clock", "heads", "intake", "max_body_bytes", "metrics", "new_id", "permits", "refusals",
+        "access_log", "clock", "cors", "heads", "intake", "max_body_bytes", "metrics", "new_id", "permits", "refusals",
         "routes", "wall",
     )  # fmt: skip
 
@@ -50,6 +51,7 @@ class Service:
         permits: Permits,
         refusals: Refusals,
         access_log: AccessLog,
+        cors: Cors,
     ) -> None:
         """`clock` measures, `wall` tells the time: seconds since 1970."""
         self.routes = Routes(from_table=False)
@@ -58,6 +60,7 @@ class Service:
         """Heads of requests that were judged by these routes and permits, byte for byte."""
         self.refusals = refusals
         self.access_log = access_log
+        self.cors = cors
         self.wall = wall
         self.max_body_bytes = max_body_bytes
         self.intake = intake

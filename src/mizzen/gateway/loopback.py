@@ -2,12 +2,15 @@
 
 A page can post to this machine, but it cannot hide that it does. One that reaches us by its own host name (DNS
 rebinding) shows in Host; one that posts across origins, in Origin. On loopback both must be this machine's. A gateway
-that listens elsewhere cannot know its names; there an Origin must be the one that Host says.
+that listens elsewhere cannot know its names; there an Origin must be the one that Host says. Pages of origins that the
+settings list (`cors`) may ask wherever it listens.
 """
 
 from __future__ import annotations
 
 import re
+
+from mizzen.gateway.cors import Cors
 
 _REMEMBERED = 1024
 _HOST = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
@@ -17,22 +20,25 @@ _ORIGIN = re.compile(rb"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?"
 class Verdicts:
     """Remembers what it has judged: clients send the same few values for ever."""
 
-    __slots__ = ("_hosts", "_loopback", "_origins", "reason")
+    __slots__ = ("_cors", "_hosts", "_loopback", "_origins", "reason")
 
-    def __init__(self, loopback: bool) -> None:
+    def __init__(self, loopback: bool, cors: Cors) -> None:
         self._loopback = loopback
+        self._cors = cors
         self._hosts: set[bytes] = set()
         self._origins: set[bytes] = set()
         self.reason = (
-            "Host and Origin must be loopback: only this machine may ask"
+            "Host and Origin must be loopback: only this machine may ask, and pages that cors_origins lists"
             if loopback
-            else "there must be one Host, and pages of another origin may not ask"
+            else "there must be one Host, and pages of another origin may not ask, unless cors_origins lists it"
         )
 
     def good(self, hosts: list[bytes], origins: list[bytes]) -> bool:
         """The values of all headers of these names."""
         if len(hosts) != 1:
             return False
+        if origins and self._cors.lists(origins):
+            origins = []
         if self._loopback:
             return self._host(hosts[0]) and (not origins or all(map(self._origin, origins)))
         host = hosts[0].lower()

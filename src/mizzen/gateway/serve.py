@@ -23,6 +23,7 @@ from mizzen.gateway.app import App
 from mizzen.gateway.calls import Call
 from mizzen.gateway.census import Census
 from mizzen.gateway.control import Control
+from mizzen.gateway.cors import Cors
 from mizzen.gateway.demand import DemandReport
 from mizzen.gateway.exchange import Front
 from mizzen.gateway.front import FastProtocol
@@ -72,7 +73,9 @@ class Guard:
     """Of this gateway, without a dot."""
     loopback: bool
     """Nobody but this machine can reach it."""
-    anonymous: bool
+    origins: tuple[str, ...] = ()
+    """Of web pages that may ask, `*` for all."""
+    anonymous: bool = False
     """Those without a token may read and predict, unless access.json is stricter; never where others can reach it."""
 
 
@@ -125,6 +128,7 @@ async def serve(
         permits=Permits(None, anonymous=anonymous, wall=wall),
         refusals=refusals,
         access_log=access_log,
+        cors=Cors(guard.origins),
     )
     sweeper = Sweeper(clock, loop.call_later)
     report = DemandReport(records.demand, guard.name, clock=clock, call_later=loop.call_later)

@@ -40,8 +40,12 @@ class Visit:
         self._note(answer, request_id)
         if answer is None:
             return
-        headers = [*answer.headers, (REQUEST_ID, request_id)]
-        if answer.code != 304:  # who has the document is told nothing of its length: this would be that of an empty one
+        origins = [value for name, value in self.headers if name == b"origin"]
+        headers = [*answer.headers, *self._service.cors.headers(origins), (REQUEST_ID, request_id)]
+        if answer.code not in (
+            204,
+            304,
+        ):  # who has the document is told nothing of its length: this would be that of an empty one
             headers.append((b"content-length", str(len(answer.body)).encode()))
         await send({"type": "http.response.start", "status": answer.code, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body, "more_body": False})

@@ -225,6 +225,7 @@ class Gateway:
     name: str = "gateway-0"
     logged: Logged = "errors"
     tls: Files | None = None
+    origins: tuple[str, ...] = ()
     _thread: LoopThread = field(init=False)
     _stopping: asyncio.Event = field(init=False)
 
@@ -237,6 +238,7 @@ class Gateway:
             name=self.name,
             loopback=self.loopback,
             anonymous=self.anonymous,
+            origins=self.origins,
         )
         records = Records(
             counts=self.table.with_name("counts"),

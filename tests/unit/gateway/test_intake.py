@@ -17,6 +17,7 @@ from uvicorn.server import ServerState
 from mizzen.access.policy import Target
 from mizzen.gateway.accesslog import AccessLog
 from mizzen.gateway.app import App
+from mizzen.gateway.cors import Cors
 from mizzen.gateway.exchange import Front
 from mizzen.gateway.front import FastProtocol
 from mizzen.gateway.infer import Service
@@ -43,6 +44,7 @@ def service() -> Service:
         new_id=lambda: b"an-id",
         permits=Permits(None, anonymous=True, wall=time.time),
         refusals=Refusals(Path("nowhere"), "g", wall=time.time, call_later=lambda *_: None),
+        cors=Cors(),
         access_log=AccessLog(Path("nowhere"), "g", "off", wall=time.time, call_later=lambda *_: None),
     )
     target = Target("default", "Model", "m", models=frozenset({"m"}))
@@ -61,6 +63,9 @@ class Wire(asyncio.Transport):
 
     def write(self, data: Any) -> None:
         self.said += bytes(data)
+
+    def can_write_eof(self) -> bool:
+        return True
 
     def write_eof(self) -> None:
         pass
