@@ -25,6 +25,7 @@ from mizzen.cli import (
     people,
     scaling,
     secrets,
+    service,
     top,
     up,
     versions,
@@ -51,7 +52,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     backups.backup, backups.restore,
     kubeconfig.kubeconfig, completion.completion,
 )  # fmt: skip
-_GROUPS = (models.model, versions.version, models.alias, people.user, people.token, secrets.secret)
+_GROUPS = (models.model, versions.version, models.alias, people.user, people.token, secrets.secret, service.service)
 for _command in _COMMANDS:
     app.command()(_command)
 for _group in _GROUPS:

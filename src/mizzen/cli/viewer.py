@@ -21,7 +21,7 @@ from mizzen.cli.interrupts import Interrupts
 from mizzen.sdk import locate, stopping
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.tether import KeptTether
-from mizzen.supervisor import client, launch
+from mizzen.supervisor import client, launch, notify
 from mizzen.supervisor.home import Home
 
 if TYPE_CHECKING:
@@ -40,8 +40,15 @@ def run(settings: Settings, flags: Mapping[str, Any], *, demo: bool, detach: boo
         place = locate.in_data_dir(settings.root)
         asyncio.run(welcome.show(place, settings.root, strangers=settings.loopback and settings.anonymous))
         if tether is None:
+            if not detach and notify.expected():
+                raise errors.Conflict(
+                    f"a plane that is no service runs in {home.data_dir}",
+                    hint="'mizzen down' first, then start the service",
+                )
             return
+        notify.tell("READY=1", f"STATUS=control API {place.control_url}, inference API {place.inference_url}")
         live.watch(place, tether, interrupts)
+        notify.tell("STOPPING=1")
         if interrupts.count:
             farewell.stop(home, interrupts)
         elif tether.lost:

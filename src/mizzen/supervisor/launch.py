@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from mizzen.supervisor import procfs, survivors
+from mizzen.supervisor import notify, procfs, survivors
 from mizzen.supervisor.home import Home, read_json
 from mizzen.supervisor.listeners import VARIABLE
 from mizzen.supervisor.protocol import Boot
@@ -106,10 +106,12 @@ def settled(home: Home) -> dict[str, Any] | None:
 def _environment(home: Home) -> dict[str, str]:
     """This process's environment without what a supervisor added to it, in case it is a child of one.
 
-    Nor is anything else of ours passed on: a starter's token is not for the code that models are made of.
+    Nor is anything else of ours passed on: a starter's token is not for the code that models are made of, and only a
+    service itself speaks to systemd.
     """
     key = os.environ.get("MIZZEN_PROCESS_KEY")
     processes = Boot.read(home.boot).processes if key else ()
     added = {name for process in processes if process.key == key for name in process.env}
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MIZZEN_") and name not in added}
+    dropped = added | notify.OURS_ALONE
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MIZZEN_") and name not in dropped}
     return kept | {"MIZZEN_DATA_DIR": str(home.data_dir)}

@@ -1,0 +1,112 @@
+"""The unit of systemd: what it says, that systemd reads it as it is meant, and who may write and remove it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mizzen.cli.units import Unit
+from mizzen.errors import Invalid
+from mizzen.supervisor import notify
+from tests.unit.cli.command import failed, mizzen
+
+
+def settings(text: str) -> dict[str, str]:
+    return dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line and not line.startswith("#"))
+
+
+def test_the_unit(tmp_path: Path) -> None:
+    done = mizzen("service", "install", "--print", "--user", "--data-dir", "data", cwd=tmp_path, check=True)
+    told = settings(done.stdout)
+    assert told["ExecStart"].endswith(f"-P -m mizzen.cli.main up --data-dir {tmp_path}/data")
+    assert told["ExecStop"].endswith(f"-P -m mizzen.cli.main down --data-dir {tmp_path}/data")
+    assert (told["Type"], told["KillMode"], told["Restart"]) == ("notify", "mixed", "on-failure")
+    assert told["WantedBy"] == "default.target"
+    assert "User" not in told
+    assert "PrivateTmp" not in told, "commands outside could not find the sockets"
+    assert os.listdir(tmp_path) == []
+
+
+def test_of_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    done = mizzen("service", "install", "--print", "--system", "--data-dir", "data", cwd=tmp_path, check=True)
+    told = settings(done.stdout)
+    assert told["User"] == (tmp_path / "data").owner()
+    assert told["NoNewPrivileges"] == "yes"
+    assert told["WantedBy"] == "multi-user.target"
+    failed(
+        mizzen("service", "install", "--system", "--print", "--run-as", "nobody-at-all", cwd=tmp_path),
+        "there is no user nobody-at-all",
+    )
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.parametrize("user", [None, "root"])
+@pytest.mark.parametrize("name", ["plain", "with space", "100% of $HOME", "a\"quote'and\\more"])
+def test_systemd_reads_it(tmp_path: Path, user: str | None, name: str) -> None:
+    """It warns of every line that it does not know, and of commands that are not there."""
+    command = tmp_path / (name if '"' not in name else "plain") / "mizzen"
+    command.parent.mkdir()
+    command.write_text("#!/bin/sh\n")
+    command.chmod(0o755)
+    file = tmp_path / "mizzen-test.service"
+    file.write_text(Unit((str(command),), tmp_path / name, user).text())
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_no_unit_can_hold(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="cannot stand in a unit"):
+        Unit(("mizzen",), tmp_path / "two\nlines", None).text()
+    with pytest.raises(Invalid, match="cannot be run by systemd"):
+        Unit(('a"b',), tmp_path, None).text()
+
+
+def test_install_and_uninstall(tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    file = tmp_path / "config" / "systemd" / "user" / "mizzen.service"
+
+    def service(*words: str) -> str:
+        return mizzen("service", *words, cwd=tmp_path, check=True, environ=environ).stdout
+
+    assert '"installed": false' in service("status", "--user", "-o", "json")
+    service("install", "--user", "--no-start")
+    assert "ExecStart=" in file.read_text()
+    assert "installed      yes" in service("status", "--user")
+    service("install", "--user", "--no-start", "--data-dir", "other")
+    assert str(tmp_path / "other") in file.read_text()
+    service("uninstall", "--user")
+    assert not file.exists()
+    assert "there is no" in service("uninstall", "--user")
+
+
+def test_a_unit_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    file = tmp_path / "config" / "systemd" / "user" / "mizzen.service"
+    file.parent.mkdir(parents=True)
+    file.write_text("[Unit]\n")
+    for words in (("install",), ("uninstall",)):
+        done = mizzen("service", *words, "--user", cwd=tmp_path, environ=environ)
+        failed(done, "was not written by Mizzen", "use another name")
+    assert file.read_text() == "[Unit]\n"
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_telling_systemd(tmp_path: Path, abstract: bool) -> None:
+    address = f"@{tmp_path}/notify" if abstract else f"{tmp_path}/notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind("\0" + address[1:] if abstract else address)
+        notify.tell("READY=1", "STATUS=here", environ={"NOTIFY_SOCKET": address})
+        assert systemd.recv(1000) == b"READY=1\nSTATUS=here"
+    notify.tell("READY=1", environ={"NOTIFY_SOCKET": address})  # gone: no reason to fail
+    notify.tell("READY=1", environ={})
