@@ -55,7 +55,7 @@ async def serve(folder: Path) -> None:
 
 
 async def _no_logs(
-    workload: Resource, *, tail: int | None, follow: bool, places: dict[int, str] | None
+    workload: Resource, *, tail: int | None, follow: bool, places: dict[int, str] | None, build: bool = False
 ) -> AsyncIterator[bytes]:
     if workload.meta.name and tail is None and follow and places:
         yield b""

@@ -113,6 +113,13 @@ class Settings:
     garbage_hours: float = _setting(
         24.0, "Hours that files without a version, and uploads nobody goes on with, are kept."
     )
+    environment_tool: str = _setting(
+        "auto", "What installs the packages that versions require: uv, pip, or auto: uv where there is one."
+    )
+    environment_wheels: str = _setting(
+        "", "Folder of wheels (relative to the data dir) that those packages are taken from alone; empty: an index."
+    )
+    environment_hours: float = _setting(168.0, "Hours that an environment is kept which nothing served needs any more.")
     audit_days: int = _setting(0, "Days that the audit keeps what was allowed; 0: for ever.")
     audit_refusal_rows: int = _setting(1_000_000, "Refusals that the audit keeps; beyond it the oldest are dropped.")
 
@@ -223,11 +230,13 @@ class Settings:
             faults.append(Fault("log_level", f"{self.log_level!r} is none of debug, info, warning, error"))
         if self.access_log not in ("off", "errors", "all"):
             faults.append(Fault("access_log", f"{self.access_log!r} is none of off, errors, all"))
+        if self.environment_tool not in ("auto", "uv", "pip"):
+            faults.append(Fault("environment_tool", f"{self.environment_tool!r} is none of auto, uv, pip"))
         above_0 = (
             "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "held_limit", "held_bytes",
             "max_body_bytes",
             "max_upload_bytes", "max_unpacked_bytes", "keep_events", "untaken_seconds",
-            "garbage_hours", "audit_refusal_rows",
+            "garbage_hours", "environment_hours", "audit_refusal_rows",
         )  # fmt: skip
         faults += [Fault(name, "must be above 0") for name in above_0 if getattr(self, name) <= 0]
         if not 0 <= self.audit_days <= 36_500:

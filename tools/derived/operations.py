@@ -125,6 +125,8 @@ PARAMETERS: dict[str, tuple[Schema, str]] = {
     "image": (text(), "Of files that are the body: a container image that serves them."),
     "parentJob": (text(), "Of files that are the body: the TrainingJob that made them."),
     "labels": (text(), "Of files that are the body: `a=b,c=d`."),
+    "python": (text(), "Of files that are the body: the Python they run with, such as `3.12`."),
+    "build": (FLAG, "What was printed while its environment was built, instead."),
     "requirements": (text(), "Of files that are the body: Python packages, one per line."),
     "actor": (text(), "Who asked."),
     "kind": (text(), "What kind of thing was asked about."),
@@ -179,7 +181,7 @@ WRITTEN = ("dryRun", "assume", "fieldManager", "fieldValidation", *SHOWN)
 DELETED = ("dryRun", "propagationPolicy", "gracePeriodSeconds", "orphanDependents", "pretty", "timeout")
 PATCHES: dict[str, str | Schema] = {writing.MERGE: "Patch", writing.JSON: "JsonPatch", writing.APPLY: KIND}
 SCALED = "InferenceModel"
-ABOUT_FILES = ("framework", "entrypoint", "image", "parentJob", "labels", "requirements")
+ABOUT_FILES = ("framework", "entrypoint", "python", "image", "parentJob", "labels", "requirements")
 FILES = one("NewVersion", **dict.fromkeys(sorted(ARCHIVE_TYPES), _BYTES), **{"multipart/form-data": "VersionForm"})
 
 PLANE: tuple[Operation, ...] = (
@@ -231,7 +233,7 @@ RESOURCES: tuple[Operation, ...] = (
     Operation("PATCH", f"{ONE}/scale", "patch{Kind}Scale", "Change how many replicas are wanted.", {200: "Scale"},
               query=(*WRITTEN, "force"), body={**PATCHES, writing.APPLY: "Scale"}, conflicts=True, only=SCALED),
     Operation("GET", f"{ONE}/log", "log{Kind}", "What its processes printed.", {200: {"type": "string"}},
-              query=("tail", "follow", "places", "after"), media="text/plain", only="InferenceModel"),
+              query=("tail", "follow", "places", "after", "build"), media="text/plain", only="InferenceModel"),
 )  # fmt: skip
 
 MODELS: tuple[Operation, ...] = (

@@ -74,11 +74,12 @@ COMMON = {
 SAID: dict[str, Schema] = {
     "framework": text("What loads it. Absent: the model's, else what the files look like."),
     "entrypoint": text("`module:object` for framework `python`, else the file to load."),
+    "python": text("The Python it runs with, such as `3.12`; absent: the plane's."),
     "image": text("A container image that serves it."),
     "parentJob": text("The TrainingJob that made it."),
     "labels": rules.LABELS,
     "annotations": rules.ANNOTATIONS,
-    "requirements": many(text()),
+    "requirements": many(text("As for pip. Absent: what a requirements.txt among the files says.")),
 }
 assert set(SAID) == set(OPTIONS)
 
@@ -101,7 +102,7 @@ _VERSION = {
     "name": text("The ModelVersion object: `<model>.<version>`."), **COMMON, "model": text(), "version": text(),
     "current": FLAG, "framework": maybe(text()), "entrypoint": maybe(text()), "artifacts": many(OPEN),
     "createdBy": text(), "status": ref("ModelVersionStatus"), "code": OPEN, "source": OPEN,
-    "requirements": many(text()), "image": text(), "parentJob": text(),
+    "requirements": many(text()), "python": text(), "image": text(), "parentJob": text(),
 }  # fmt: skip
 _TOKEN = {
     "id": text(), "user": text(), "created": text(), "createdBy": text(), "expires": maybe(text()),

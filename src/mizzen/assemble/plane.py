@@ -35,6 +35,7 @@ from mizzen.controllers.traffic import Traffic
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.engines.local.engine import LocalEngine
+from mizzen.engines.local.environments.environments import Making
 from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Ref
 from mizzen.protocol import counts, demand, taken
@@ -64,6 +65,9 @@ from mizzen.web.connections import LimitedProtocol
 from mizzen.web.door import Door, Patience, most_connections
 from mizzen.web.server import WebServer, serve_all
 
+_CLEAR_EVERY = 900.0
+"""Seconds between two looks for environments that nothing needs."""
+
 
 async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     """The control API and the controllers, until SIGTERM."""
@@ -78,7 +82,9 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     taken.sweep(home.run / taken.FOLDER, gateways(settings))
     demand.sweep(home.run / demand.FOLDER, gateways(settings))
     vault = Vault(store.secrets, root / "secret-key")
-    engine = LocalEngine(home, blobs, python=sys.executable, reveal=vault.reveal)
+    wheels = str(root / settings.environment_wheels) if settings.environment_wheels else ""
+    making = Making(settings.environment_tool, wheels)
+    engine = LocalEngine(home, blobs, python=sys.executable, reveal=vault.reveal, making=making)
     context = Context(capabilities=frozenset(engine.capabilities))
     machine = node_of(socket.gethostname(), context.capabilities)
 
@@ -145,6 +151,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
             keep_registered(store, machine, _now),
             keep_collecting(store, blobs, _now, grace=timedelta(hours=settings.garbage_hours)),
             hints(),
+            _clear_environments(engine, settings.environment_hours),
             revive.keep(home, listeners, delay=0.0),
         )
     finally:
@@ -157,6 +164,13 @@ def _watching(home: Home, tables: TablePublisher) -> tuple[Processes, Sampler]:
     """Who sees what is used: which processes there are, and what they and the gateways say."""
     processes = Processes(home)
     return processes, Sampler(home.run / counts.FOLDER, processes, Kept(tables.told), clock=time.time)
+
+
+async def _clear_environments(engine: LocalEngine, hours: float) -> None:
+    """Only after a while: until then not all that is served may have been looked at."""
+    while True:
+        await asyncio.sleep(_CLEAR_EVERY)
+        await engine.clear_environments(hours * 3600)
 
 
 def _size_of(store: Path) -> int:

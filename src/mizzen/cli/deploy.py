@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from mizzen import errors
-from mizzen.cli import interrupts, offers, output
+from mizzen.cli import interrupts, offers, output, words
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
-from mizzen.cli.words import Force, ModelArgument, VersionArgument
+from mizzen.cli.words import (
+    Force,
+    ModelArgument,
+    NoRequirements,
+    OneRequirement,
+    PythonOption,
+    RequirementsFile,
+    VersionArgument,
+)
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
@@ -32,6 +40,10 @@ def deploy(
     entrypoint: Annotated[
         str | None, typer.Option(help="What to load of a folder or file: module:object, or a file in it.")
     ] = None,
+    requirements: RequirementsFile = None,
+    requirement: OneRequirement = None,
+    no_requirements: NoRequirements = False,
+    python: PythonOption = None,
     promote: Annotated[bool, typer.Option("--promote/--no-promote", help="Make it the current version.")] = True,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it answers.")] = True,
     timeout: Annotated[float, typer.Option(callback=_positive, help="Seconds to wait for the model to load.")] = 120.0,
@@ -46,9 +58,11 @@ def deploy(
       mizzen deploy model.joblib --name iris
       mizzen deploy my_module:predict --name doubler --no-promote
       mizzen deploy folder --name scorer --entrypoint scorer:predict
+      mizzen deploy model.joblib --name iris --requirement scikit-learn==1.5.2 --requirement joblib
     """
     from mizzen.sdk import source
 
+    required = words.required(requirements, requirement, none=no_requirements)
     steps = _Steps(name)
     with source.opened(what, Path.cwd(), entrypoint) as found, interrupts.told(steps.left):
 
@@ -58,6 +72,8 @@ def deploy(
                 found.path,
                 framework=framework or found.framework,
                 entrypoint=found.entrypoint,
+                requirements=required,
+                python=python,
                 promote=promote,
                 wait=False,
                 progress=steps.tell,
@@ -96,7 +112,7 @@ def serve(
     async def work(plane: AsyncPlane) -> str:
         server = await plane.serve(model, version, replicas)
         if wait:
-            await plane.wait_ready(server)
+            await plane.wait_ready(server, progress=_Steps(model).tell)
         return server
 
     server = call(data_dir, work, namespace)
@@ -198,7 +214,10 @@ class _Steps:
 
     def tell(self, step: str) -> None:
         self._last = step
-        output.note("… starting" if step == "starting" else f"✓ {step}  {time.monotonic() - self._began:.1f} s")
+        if step == "starting" or step.startswith("… "):
+            output.note(f"… {step.removeprefix('… ')}")
+        else:
+            output.note(f"✓ {step}  {time.monotonic() - self._began:.1f} s")
 
     def left(self) -> str:
         from mizzen.sdk import deployment

@@ -129,8 +129,10 @@ def logs(
             autocompletion=offers.logging_names,
         ),
     ],
+    *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as more is printed, until Ctrl-C.")] = False,
     lines: Annotated[int | None, typer.Option("--tail", min=0, help="Only the last N lines.")] = None,
+    build: Annotated[bool, typer.Option("--build", help="What was printed while its environment was built.")] = False,
     namespace: Namespace = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -139,6 +141,7 @@ def logs(
     \b
     Example:
       mizzen logs iris-1 --tail 20 -f
+      mizzen logs iris-1 --build
       mizzen logs gateway
       mizzen logs access -f
     """
@@ -158,7 +161,7 @@ def logs(
             raise errors.NotFound(error.message, hint=f"did you mean '{close[0]}'?") from error
         if server != name:
             output.note(f"model '{name}' is served by {server}, which printed this:")
-        async for piece in plane.logs(server, tail=lines, follow=follow):
+        async for piece in plane.logs(server, tail=lines, follow=follow, build=build):
             output.say(piece, nl=False, colours=True)
 
     call(data_dir, work, namespace)

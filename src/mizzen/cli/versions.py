@@ -16,7 +16,15 @@ from mizzen.cli.group import Group
 from mizzen.cli.output import Format
 from mizzen.cli.sending import Sending
 from mizzen.cli.session import DataDir, Namespace, Output, call
-from mizzen.cli.words import Labels, ModelArgument, VersionArgument
+from mizzen.cli.words import (
+    Labels,
+    ModelArgument,
+    NoRequirements,
+    OneRequirement,
+    PythonOption,
+    RequirementsFile,
+    VersionArgument,
+)
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
@@ -47,6 +55,10 @@ def add_version(
     sha256: Annotated[str | None, typer.Option("--sha256", help="Of what is at the address.")] = None,
     framework: Annotated[str | None, typer.Option(help="Default: the model's, or by the files.")] = None,
     entrypoint: Annotated[str | None, typer.Option(help="What to load: module:object, or a file.")] = None,
+    requirements: RequirementsFile = None,
+    requirement: OneRequirement = None,
+    no_requirements: NoRequirements = False,
+    python: PythonOption = None,
     labels: Labels = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
@@ -62,6 +74,7 @@ def add_version(
     """
     source = _source(path, git, ref, url, sha256)
     given = words.pairs(labels or [], "--label")
+    required = words.required(requirements, requirement, none=no_requirements)
     sending = Sending(model_name, source)
 
     async def work(plane: AsyncPlane) -> dict[str, Any]:
@@ -74,6 +87,8 @@ def add_version(
                     version=number,
                     framework=framework,
                     entrypoint=entrypoint,
+                    requirements=required,
+                    python=python,
                     labels=given or None,
                     progress=sending.tell,
                 )

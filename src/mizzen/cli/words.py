@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +11,9 @@ from mizzen import errors
 from mizzen.cli import offers
 from mizzen.kinds import called
 from mizzen.kinds.called import Called
+
+if TYPE_CHECKING:
+    from mizzen.sdk.requiring import Required
 
 
 def kinds_and_names(kind: str, names: list[str]) -> list[tuple[Called, list[str]]]:
@@ -59,6 +63,13 @@ def pairs(given: list[str], option: str) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in given)
 
 
+def required(file: Path | None, lines: list[str] | None, *, none: bool) -> Required | None:
+    """What a version requires; None: nothing was said of it."""
+    if sum((file is not None, bool(lines), none)) > 1:
+        raise typer.BadParameter("give one of --requirements, --requirement and --no-requirements")
+    return [] if none else lines or file
+
+
 def _is_kind(word: str) -> bool:
     try:
         called.find(word)
@@ -98,3 +109,17 @@ VersionArgument = Annotated[
     str, typer.Argument(metavar="VERSION", help="The version: a number or a name.", autocompletion=offers.versions)
 ]
 Labels = Annotated[list[str] | None, typer.Option("--label", "-l", metavar="KEY=VALUE", help="A label; repeatable.")]
+RequirementsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--requirements", metavar="FILE", help="Packages it runs with, as for pip; default: requirements.txt in PATH."
+    ),
+]
+OneRequirement = Annotated[
+    list[str] | None,
+    typer.Option("--requirement", metavar="PACKAGE", help="One such package, as scikit-learn==1.5.2; repeatable."),
+]
+NoRequirements = Annotated[
+    bool, typer.Option("--no-requirements", help="Run it with what the plane has, whatever requirements.txt says.")
+]
+PythonOption = Annotated[str | None, typer.Option("--python", help="Run it with this Python, such as 3.12.")]

@@ -55,8 +55,10 @@ class Engine(Protocol):
         tail: int | None = None,
         follow: bool = False,
         places: dict[int, str] | None = None,
+        build: bool = False,
     ) -> AsyncIterator[bytes]:
-        """What the replicas printed, in chunks of whole lines.
+        """What the replicas printed, in chunks of whole lines; with `build`, what was printed while the environment
+        was built that they run in, and nothing of `places`.
 
         With `places`, how far each replica's log has been read is written there before a chunk is handed out, as two
         numbers with a dash between them that mean something to the engine; a chunk may then be empty. What was there

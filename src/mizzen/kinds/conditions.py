@@ -32,6 +32,8 @@ REASONS: dict[str, str] = {
     "VersionConflict": "The version is there already, from another archive. Give the new one another version.",
     "CheckpointNotFound": "The checkpoint that is asked for is not there.",
     "UnsupportedFramework": "Nothing here can load this framework; the message lists what can be loaded.",
+    "RequirementsUntrusted": "Packages it requires are code, and nobody has vouched for the version: "
+    "`mizzen version trust` does.",
     "NodeNotFound": "No Node has the name or the labels that are asked for.",
     "NodeNotReady": "A Node fits, and takes no work now.",
     "PlacementConflict": "`spec.nodeName` names a Node that breaks `spec.nodeSelector` or `spec.deployToLayer`.",
@@ -44,6 +46,9 @@ REASONS: dict[str, str] = {
     "Starting": "A replica was started and has not answered yet.",
     "Routing": "A replica could answer; not all gateways know it yet.",
     "Reloading": "What answers loads the files of the version without a restart, and has the old ones until then.",
+    "BuildingEnvironment": "What the version requires is being installed; the message says how far it is.",
+    "EnvironmentFailed": "What the version requires cannot be installed. It is tried again after a while; "
+    "`mizzen logs NAME --build` shows all that was printed.",
     "Stopping": "Replicas are ending.",
     "BackOff": "A replica ended, and is started again after a while.",
     "CrashLoop": "A replica ends again and again; its log says why.",
@@ -59,7 +64,11 @@ REASONS: dict[str, str] = {
     "Served": "A server of the version answered.",
 }
 
-ORDINARY = frozenset({"Starting", "Routing", "Reloading", "Fetching", "Stopping", "NoReplicas", "NotServedYet"})
+ORDINARY = frozenset(
+    {
+        "Starting", "Routing", "Reloading", "Fetching", "BuildingEnvironment", "Stopping", "NoReplicas", "NotServedYet",
+    }
+)  # fmt: skip
 """Reasons for something not to be so that are nobody's trouble. All others, of what is not `True`, are."""
 
 HAPPENINGS: dict[str, str] = {

@@ -18,6 +18,7 @@ from mizzen.kinds.parts import choices
 from mizzen.kinds.parts.checks import Checks, Hook
 from mizzen.kinds.parts.pods import image_warning
 from mizzen.kinds.parts.signatures import Signature
+from mizzen.kinds.text import requirements
 from mizzen.kinds.text.frameworks import FRAMEWORKS, SERVED_FRAMEWORKS, Framework, framework_warning
 from mizzen.kinds.text.names import Name
 from mizzen.kinds.text.references import UnaliasedText, parse_unaliased
@@ -180,16 +181,8 @@ class Source(Part):
     sha256sum: Sha256sum | None = Field(None, alias="sha256sum", description="sha256 of what was fetched.")
 
 
-_REQUIREMENT = re.compile(r"([A-Za-z0-9](?:[-_.A-Za-z0-9]*[A-Za-z0-9])?)\s*(?:$|[\[@;<>=!~(\s].*)")
-
-
-def _requirement(line: str) -> str:
-    if not line.isprintable() or not _REQUIREMENT.fullmatch(line):
-        raise ValueError(f"{line[:100]!r} is no requirement: write one as pip takes it, such as 'numpy>=1.26'")
-    return line
-
-
-Requirement = Annotated[str, AfterValidator(_requirement)]
+Requirement = Annotated[str, AfterValidator(requirements.requirement)]
+PythonVersion = Annotated[str, AfterValidator(requirements.python_version)]
 
 
 class ModelVersionSpec(Spec):
@@ -201,7 +194,12 @@ class ModelVersionSpec(Spec):
         (), description="Its files: parameters, and code that is not in `code`."
     )
     requirements: Annotated[tuple[Requirement, ...], Most(1000)] = Field(
-        (), description="Python packages it needs, one line each as for pip."
+        (),
+        description="Python packages it needs, one line each as for pip. With any, it runs in an environment of its "
+        "own that holds these and numpy, and nothing else; such a version has to be trusted.",
+    )
+    python: PythonVersion | None = Field(
+        None, description="The Python it runs with, such as `3.12`, when it is not the plane's own."
     )
     image: str | None = Field(None, min_length=1, description="A container image that holds and serves it.")
     entrypoint: str | None = Field(
@@ -221,11 +219,10 @@ class ModelVersionSpec(Spec):
         yield from _repeated_packages(self.requirements, f"{at}.requirements")
 
 
-def _repeated_packages(requirements: tuple[str, ...], at: str) -> Iterator[Fault]:
+def _repeated_packages(lines: tuple[str, ...], at: str) -> Iterator[Fault]:
     seen: set[str] = set()
-    for index, line in enumerate(requirements):
-        found = _REQUIREMENT.fullmatch(line)
-        package = re.sub(r"[-_.]+", "-", found[1]).lower() if found and ";" not in line else ""
+    for index, line in enumerate(lines):
+        package = requirements.package(line) if ";" not in line else ""
         if package and package in seen:
             yield Fault(f"{at}[{index}]", f"a second requirement for '{package}'")
         seen.add(package)

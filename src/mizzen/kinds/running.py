@@ -99,11 +99,22 @@ def entrypoint(version: ModelVersionSpec) -> str:
     return version.artifacts[0].path
 
 
+def is_trusted(version: ModelVersionSpec) -> bool:
+    """Has somebody vouched for all its files? Without any there is nothing that anybody could have vouched for."""
+    return bool(version.artifacts) and all(artifact.trusted for artifact in version.artifacts)
+
+
 def _spec(spec: InferenceModelSpec, version: ModelVersionSpec) -> dict[str, Any]:
     # Plain data, not a typed WorkloadSpec, and nothing that says nothing: new defaults must not replace what runs.
     secrets = {name: ref.wire() for name, ref in env.secret_values(spec.env).items()}
     resources = spec.resources.wire() if spec.resources is not None else {}
-    given = {"env": env.plain_values(spec.env), "secretEnv": secrets, "resources": resources}
+    environment = {"python": version.python, "requirements": list(version.requirements)}
+    given = {
+        "env": env.plain_values(spec.env),
+        "secretEnv": secrets,
+        "resources": resources,
+        "environment": {name: value for name, value in environment.items() if value},
+    }
     return {
         "purpose": "serve",
         "command": list(_command(spec, version)),
@@ -117,8 +128,7 @@ def _spec(spec: InferenceModelSpec, version: ModelVersionSpec) -> dict[str, Any]
 def _command(spec: InferenceModelSpec, version: ModelVersionSpec) -> Iterable[str]:
     yield from ("python", "-m", "mizzen.runtime", "--framework", spec.framework_type or version.framework)
     yield from ("--entrypoint", entrypoint(version))
-    # Without files there is nothing that anybody could have vouched for.
-    if version.artifacts and all(artifact.trusted for artifact in version.artifacts):
+    if is_trusted(version):
         yield "--trusted"
     if spec.batching is not None:
         yield "--batch"

@@ -27,6 +27,15 @@ MODEL_LABEL = "mizzen.dev/model"
 """Which model it serves: a label, so that what runs already can be given one without a restart."""
 
 
+class Environment(Part):
+    """The Python packages that its processes find, and nothing else of ours but the runtime."""
+
+    python: str = Field(default="", description="Which Python, such as `3.12`; empty: that of the plane.")
+    requirements: tuple[str, ...] = Field(
+        default=(), description="As for pip. numpy is added when it is not among them."
+    )
+
+
 class WorkloadSpec(Spec):
     """What every replica runs with, set by the engine beside `env` and `secretEnv`:
 
@@ -39,13 +48,17 @@ class WorkloadSpec(Spec):
     MIZZEN_DATA_DIR          the plane's data dir
     MIZZEN_THREADS           how many threads its libraries may use
     MIZZEN_MEMORY            bytes of memory it may use; absent: as many as there are
+    MIZZEN_ENVIRONMENT       what its environment is called, when it has one of its own
     """
 
     purpose: Literal["serve"] = Field(description="What it is for.")
-    command: tuple[str, ...] = Field(min_length=1, description="`python` as the first word is the plane's interpreter.")
+    command: tuple[str, ...] = Field(min_length=1, description="`python` as the first word is that of its environment.")
     env: dict[str, str] = Field(default_factory=dict, description="Variables of its environment.")
     secret_env: dict[str, SecretKeyRef] = Field(
         default_factory=dict, description="Variables whose values are those of secrets when a process is started."
+    )
+    environment: Environment | None = Field(
+        None, description="What `python` finds; absent: what the plane itself is installed with."
     )
     artifacts: tuple[Artifact, ...] = Field((), description="Files that are laid out for it.")
     began: str = Field(
@@ -88,8 +101,9 @@ class ReplicaStatus(Part):
     )
     reason: str = Field(
         default="",
-        description="One word for why it is not ready, where there is one: `SecretNotFound`, `OutOfMemory`. Of one "
-        "that is: `ReloadRefused`, it goes on with the files it has.",
+        description="One word for why it is not ready, where there is one: `SecretNotFound`, `OutOfMemory`, "
+        "`BuildingEnvironment`, `EnvironmentFailed`. Of one that is ready: `ReloadRefused`, it goes on with the files "
+        "it has.",
     )
     message: str = Field(default="", description="Why it is not ready, in a person's words.")
     files: str = Field(default="", description="Digest of the files it answers with, as it said; empty: it did not.")

@@ -22,7 +22,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import NoReturn
 
-from mizzen.runtime import batches, declared, memory, server, watchdog
+from mizzen.runtime import batches, declared, memory, missing, server, watchdog
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted
 from mizzen.runtime.reloading import Reload
@@ -124,7 +124,7 @@ def _last_words(error: BaseException) -> str:
         return " ".join(str(error).split())
     hint = ""
     if isinstance(error, ModuleNotFoundError) and error.name:
-        hint = f"; the model needs it: pip install {error.name.partition('.')[0]}"
+        hint = f"; the model needs it: {missing.advice(error.name, os.environ)}"
     return " ".join(batches.described(error).split()) + hint
 
 

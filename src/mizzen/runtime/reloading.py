@@ -15,9 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError
+
+if TYPE_CHECKING:
+    from typing import Self  # newer than the oldest Python a runtime works with
 
 log = logging.getLogger("mizzen.runtime")
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from mizzen.protocol import tensors
+
+if TYPE_CHECKING:
+    from typing import Self  # newer than the oldest Python a runtime works with
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,13 @@ import socket
 from collections import deque
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Self
+from typing import TYPE_CHECKING
 
 from mizzen.protocol import frames
 from mizzen.runtime.frameworks.model import LoadedModel
+
+if TYPE_CHECKING:
+    from typing import Self  # newer than the oldest Python a runtime works with
 
 _CHUNK = 128 << 10
 _TERM = int(signal.SIGTERM)

@@ -14,13 +14,18 @@ from mizzen.sdk.resources import condition_of
 
 if TYPE_CHECKING:
     from mizzen.sdk.registry import Registry
+    from mizzen.sdk.requiring import Required
 
 TIMEOUT: Final = 120.0
 """Seconds for a model to load."""
 
-_HOPELESS: Final = frozenset({"LoadFailed", "CrashLoop"})
+BUILDING: Final = "BuildingEnvironment"
+UNBUILT: Final = "EnvironmentFailed"
+_HOPELESS: Final = frozenset({"LoadFailed", "CrashLoop", "RequirementsUntrusted", UNBUILT})
 UNTRUSTED: Final = "is not marked as trusted"
 """In what a runtime says of code that nobody has vouched for."""
+UNDER_WAY: Final = "… "
+"""Before a word on how far a step is that may take long."""
 _PAUSE: Final = 0.05
 _LAST_LINES: Final = 15
 
@@ -40,21 +45,31 @@ class Deployment:
     url: str
 
 
-async def register(plane: Registry, model: str, path: Path, framework: str | None, entrypoint: str | None) -> str:
-    """Make the files at `path` the next version of a model, which is created when absent. The version."""
+async def register(
+    plane: Registry,
+    model: str,
+    path: Path,
+    *,
+    framework: str | None,
+    entrypoint: str | None,
+    requirements: Required | None,
+    python: str | None,
+) -> dict[str, Any]:
+    """Make the files at `path` the next version of a model, which is created when absent. The version, as told."""
     try:
         await plane.create_model(model)
         created = True
     except errors.AlreadyExists:
         created = False
     try:
-        answer = await plane.add_version(model, path, framework=framework, entrypoint=entrypoint)
+        return await plane.add_version(
+            model, path, framework=framework, entrypoint=entrypoint, requirements=requirements, python=python
+        )
     except (errors.BadRequest, errors.Invalid, errors.Forbidden, errors.NotFound):
         # Refused for certain; after any other error there may be a version by now.
         if created:
             await _delete_empty(plane, model)
         raise
-    return str(answer["version"])
 
 
 def goes_on(model: str, version: str, server: str) -> str:
@@ -65,33 +80,50 @@ def goes_on(model: str, version: str, server: str) -> str:
     )
 
 
-async def wait_loaded(plane: Registry, server: str, seconds: float, *, keep: bool = False) -> None:
+async def wait_loaded(
+    plane: Registry, server: str, seconds: float, *, keep: bool = False, progress: Progress = silent
+) -> None:
     """Until the InferenceModel is Ready. ModelFailed, with what it printed, when it never will be; then it is deleted,
-    unless `keep`."""
+    unless `keep`. While its environment is built, which is told, the time does not count: that says how far it is."""
     hint = f"logs: 'mizzen logs {server}'"
+    clock = asyncio.get_running_loop().time
+    told = ""
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(seconds) as limit:
             while True:
                 resource = await plane.get("inferencemodels", server)
                 model, version = resource["spec"]["modelName"], resource["spec"]["targetVersion"]
                 hint = f"{goes_on(model, version, server)}; logs: 'mizzen logs {server}'"
-                if condition_of(resource, "Ready").get("status") == "True":
+                ready = condition_of(resource, "Ready")
+                if ready.get("status") == "True":
                     return
                 if broken := hopeless(resource):
                     break
+                if ready.get("reason") == BUILDING:
+                    limit.reschedule(clock() + seconds)
+                    if (step := str(ready.get("message"))) != told:
+                        progress(f"{UNDER_WAY}{step}")
+                        told = step
                 await asyncio.sleep(_PAUSE)
     except TimeoutError:
         raise errors.DeadlineExceeded(f"{server} was not ready within {seconds:g} s", hint=hint) from None
+    raise await _failure(plane, server, model, version, broken, keep=keep)
+
+
+async def _failure(
+    plane: Registry, server: str, model: str, version: str, broken: Mapping[str, Any], *, keep: bool
+) -> errors.ModelFailed:
     reason = broken.get("message") or broken["reason"]
+    build = broken["reason"] == UNBUILT
     # What nobody vouched for was not even tried: its log says nothing else.
-    printed = "" if UNTRUSTED in reason else await _last_lines(plane, server)
-    hint = f"logs: 'mizzen logs {server}'"
+    printed = "" if UNTRUSTED in reason else await _last_lines(plane, server, build=build)
+    hint = f"logs: 'mizzen logs {server}{' --build' if build else ''}'"
     if not keep:
         await plane.delete("inferencemodels", server)
         hint = f"it stays registered as {model} version {version}; 'mizzen serve {model} {version}' tries it again"
     if UNTRUSTED in reason:
         hint = f"let an admin of the model run 'mizzen version trust {model} {version}'; {hint}"
-    raise errors.ModelFailed(f"{server} cannot be served ({broken['reason']}): {reason}{printed}", hint=hint)
+    return errors.ModelFailed(f"{server} cannot be served ({broken['reason']}): {reason}{printed}", hint=hint)
 
 
 async def wait_answering(
@@ -171,14 +203,15 @@ async def _delete_empty(plane: Registry, model: str) -> None:
         await plane.delete_model(model, cascade=False)
 
 
-async def _last_lines(plane: Registry, server: str) -> str:
+async def _last_lines(plane: Registry, server: str, *, build: bool) -> str:
     """The end of a server's log, to append to a message; nothing when there is none, or none to be had."""
     try:
-        text = "".join([piece async for piece in plane.logs(server, tail=_LAST_LINES)])
+        text = "".join([piece async for piece in plane.logs(server, tail=_LAST_LINES, build=build)])
     except errors.MizzenError:  # the failure of the model is the news; this one would hide it
         return ""
     lines = text.splitlines()[-_LAST_LINES:]
-    return "\n  | ".join(["\nits log ends:", *lines]) if lines else ""
+    what = "the log of the build" if build else "its log"
+    return "\n  | ".join([f"\n{what} ends:", *lines]) if lines else ""
 
 
 async def _answers(plane: Registry, name: str, version: str) -> bool:

@@ -22,6 +22,7 @@ class Looking(Resources):
         *,
         tail: int | None = None,
         follow: bool = False,
+        build: bool = False,
         namespace: str | None = None,
         patience: float = FOLLOW_PATIENCE,
     ) -> AsyncIterator[str]:
@@ -29,10 +30,12 @@ class Looking(Resources):
 
         With `follow`, until the InferenceModel is gone, through restarts of the plane that take no longer than
         `patience` seconds: nothing is left out or told twice. Lines begin with `[replica]` when there are several.
+        With `build`, what was printed while its environment was built.
         """
         path = f"{self.path('inferencemodels', name, namespace=namespace)}/log"
-        if not follow:
-            async with self._control.stream(path, {"tail": tail}) as response:
+        if build or not follow:
+            asked = {"tail": tail, "build": build or None, "follow": follow or None}
+            async with self._control.stream(path, asked) as response:
                 async for piece in response.aiter_text():
                     yield piece
             return

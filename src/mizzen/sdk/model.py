@@ -11,6 +11,7 @@ from mizzen.sdk import references, times
 
 if TYPE_CHECKING:
     from mizzen.sdk.payload import Prediction
+    from mizzen.sdk.requiring import Required
     from mizzen.sdk.sync import Plane
 
 
@@ -81,12 +82,15 @@ class Model:
         version: str | int | None = None,
         framework: str | None = None,
         entrypoint: str | None = None,
+        requirements: Required | None = None,
+        python: str | None = None,
         labels: Mapping[str, str] | None = None,
         progress: Callable[[int, int | None], None] | None = None,
     ) -> str:
         """Register files, a git revision or a URL as the next version, or as the one named. The version.
 
-        `git` is {"repo", "ref", "path"} or `<url>[@ref][#path]`; `url` needs `sha256`.
+        `git` is {"repo", "ref", "path"} or `<url>[@ref][#path]`; `url` needs `sha256`. `requirements`: packages as
+        for pip, or a file of them; `python`: such as 3.12.
         """
         added = self.plane.calls.add_version(
             self.name,
@@ -97,6 +101,8 @@ class Model:
             version=version,
             framework=framework,
             entrypoint=entrypoint,
+            requirements=requirements,
+            python=python,
             labels=labels,
             progress=progress,
         )

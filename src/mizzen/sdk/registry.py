@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
-from mizzen.sdk import deployment, undoing
+from mizzen.sdk import deployment, requiring, undoing
 from mizzen.sdk.calls import escaped
 from mizzen.sdk.looking import Looking
 from mizzen.sdk.predictions import Predictions
@@ -17,6 +17,7 @@ from mizzen.sdk.resources import Selection, _selector, plural
 
 if TYPE_CHECKING:
     from mizzen.sdk.comparing import Comparison
+    from mizzen.sdk.requiring import Required
     from mizzen.sdk.undoing import Undone
 
 Objects = builtins.list[dict[str, Any]]
@@ -92,6 +93,8 @@ class Registry(Looking, Predictions):
         version: str | int | None = None,
         framework: str | None = None,
         entrypoint: str | None = None,
+        requirements: Required | None = None,
+        python: str | None = None,
         labels: Mapping[str, str] | None = None,
         progress: Callable[[int, int | None], None] | None = None,
     ) -> dict[str, Any]:
@@ -108,6 +111,8 @@ class Registry(Looking, Predictions):
             version=None if version is None else str(version),
             framework=framework,
             entrypoint=entrypoint,
+            requirements=requirements,
+            python=python,
             labels=labels,
             progress=progress,
         )
@@ -138,6 +143,8 @@ class Registry(Looking, Predictions):
         *,
         framework: str | None = None,
         entrypoint: str | None = None,
+        requirements: Required | None = None,
+        python: str | None = None,
         promote: bool = True,
         wait: bool = True,
         timeout: float = deployment.TIMEOUT,  # noqa: ASYNC109 - the caller's word
@@ -145,11 +152,22 @@ class Registry(Looking, Predictions):
     ) -> deployment.Deployment:
         """Register the file or folder at `path` as the next version of `name`, serve it, wait, make it current.
 
-        Without `wait` it returns when the version is on its way, and does not promote it. ModelFailed when the model
-        cannot be loaded: its server is removed again, the version stays.
+        With `requirements` (packages as for pip, or a file of them; default: a requirements.txt in the folder) or
+        `python` (such as 3.12) it runs in an environment of its own. Without `wait` it returns when the version is on
+        its way, and does not promote it. ModelFailed when the model cannot be loaded: its server is removed again, the
+        version stays.
         """
-        version = await deployment.register(self, name, Path(path), framework, entrypoint)
-        progress(f"registered version {version}")
+        registered = await deployment.register(
+            self,
+            name,
+            Path(path),
+            framework=framework,
+            entrypoint=entrypoint,
+            requirements=requirements,
+            python=python,
+        )
+        version = str(registered["version"])
+        progress(f"registered version {version}{requiring.told(registered)}")
         server = await self.serve(name, version)
         url = await self.inference_url(name if promote else server)
         begun = deployment.Deployment(name, version, server, url)
@@ -167,7 +185,7 @@ class Registry(Looking, Predictions):
     ) -> None:
         """The second half of `deploy`, for one that did not wait."""
         progress("starting")
-        await deployment.wait_loaded(self, begun.server, timeout)
+        await deployment.wait_loaded(self, begun.server, timeout, progress=progress)
         progress("ready")
         if promote:
             await self.promote(begun.model, begun.version)
@@ -231,9 +249,14 @@ class Registry(Looking, Predictions):
 
         return await scaling.scale(self, name, replicas, wait=wait, seconds=timeout)
 
-    async def wait_ready(self, server: str, timeout: float = deployment.TIMEOUT) -> None:  # noqa: ASYNC109
+    async def wait_ready(
+        self,
+        server: str,
+        timeout: float = deployment.TIMEOUT,  # noqa: ASYNC109
+        progress: deployment.Progress = deployment.silent,
+    ) -> None:
         """Until an InferenceModel is ready. ModelFailed when it cannot become so, DeadlineExceeded."""
-        await deployment.wait_loaded(self, server, timeout, keep=True)
+        await deployment.wait_loaded(self, server, timeout, keep=True, progress=progress)
 
     async def history(self, model: str) -> Objects:
         """Who did what to a model and what belongs to it, oldest first."""

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from mizzen import errors
-from mizzen.sdk import deployment, locate, objects, stopping
+from mizzen.sdk import deployment, locate, objects, requiring, stopping
 from mizzen.sdk.calls import DEFAULT_NAMESPACE
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.loop import LoopThread
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mizzen.sdk.applying import Applied, Manifests
     from mizzen.sdk.comparing import Comparison
     from mizzen.sdk.payload import Prediction
+    from mizzen.sdk.requiring import Required
     from mizzen.sdk.undoing import Undone
 
 __all__ = ["MizzenWarning", "Model", "Plane", "connect", "start"]
@@ -125,12 +126,18 @@ class Plane:
         model: Any,
         framework: str | None = None,
         *,
+        requirements: Required | None = None,
+        python: str | None = None,
         promote: bool = True,
         wait: bool = True,
         timeout: float = deployment.TIMEOUT,
         progress: deployment.Progress = deployment.silent,
     ) -> deployment.Deployment:
-        """Serve a fitted estimator, a function, a class, a path or 'module:object' as the next version of `name`."""
+        """Serve a fitted estimator, a function, a class, a path or 'module:object' as the next version of `name`.
+
+        `requirements`: packages as for pip, or a file of them, that it is to run with, and nothing else; `python`: such
+        as 3.12.
+        """
         with objects.opened(model) as source:
             return self._loop.run(
                 self._plane.deploy(
@@ -138,6 +145,8 @@ class Plane:
                     source.path,
                     framework=framework or source.framework,
                     entrypoint=source.entrypoint,
+                    requirements=requiring.with_pickler(requirements, source.framework, source.path),
+                    python=python,
                     promote=promote,
                     wait=wait,
                     timeout=timeout,

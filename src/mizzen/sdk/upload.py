@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
 from mizzen.blobs import content, folders
+from mizzen.sdk import requiring
 from mizzen.sdk.calls import escaped
 
 if TYPE_CHECKING:
     from mizzen.sdk.calls import Calls
+    from mizzen.sdk.requiring import Required
 
 TIMEOUT: Final = 900.0
 """Seconds until the plane has fetched, unpacked and stored a version."""
@@ -39,6 +41,8 @@ async def add_version(
     version: str | None = None,
     framework: str | None = None,
     entrypoint: str | None = None,
+    requirements: Required | None = None,
+    python: str | None = None,
     labels: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -46,9 +50,16 @@ async def add_version(
     False when exactly this one was there already.
 
     `source`: the path of a file, a folder or an archive; `git+<url>[@ref][#path]`, or {"git": {"repo", "ref", "path"}};
-    {"downloadURL", "sha256sum"}. NotFound, Invalid.
+    {"downloadURL", "sha256sum"}. `requirements`: Python packages as for pip, or a file of them; without, those of a
+    requirements.txt among the files. `python`: such as 3.12, for another one than the plane's. NotFound, Invalid.
     """
-    said = {"framework": framework, "entrypoint": entrypoint, "labels": dict(labels) if labels else None}
+    said = {
+        "framework": framework,
+        "entrypoint": entrypoint,
+        "requirements": await asyncio.to_thread(requiring.listed, requirements),
+        "python": python,
+        "labels": dict(labels) if labels else None,
+    }
     options = {name: value for name, value in said.items() if value is not None}
     body = await _body(plane, model, source, progress or _silent)
     path = f"/model/{escaped(model)}/version/{escaped(version or 'auto')}"

@@ -22,7 +22,7 @@ from mizzen.kinds.fetching import Progress
 from mizzen.kinds.meta import ACTOR_ANNOTATION, Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec, ModelFile
 from mizzen.reconcile.controller import find
-from mizzen.server import admission, gathering, guards, recognition, registration, sources, versions, views
+from mizzen.server import admission, gathering, guards, recognition, registration, required, sources, versions, views
 from mizzen.server.gathering import Gathered
 from mizzen.server.identity import ADMIN
 from mizzen.server.plane import Plane
@@ -114,9 +114,10 @@ class Fetches:
             recognition.recognised, fetch.said, gathered.entries, plane.blobs.path, owner.spec.get("framework"),
             plane.default_framework,
         )  # fmt: skip
+        said = await asyncio.to_thread(required.completed, fetch.said, gathered.entries, plane.blobs.path)
         # Who wrote the manifest had to be one who may vouch for code (`server/trust.py`).
         new = versions.New(
-            model, gathered, fetch.said, framework, entrypoint, actor, trusted=True, capabilities=plane.capabilities,
+            model, gathered, said, framework, entrypoint, actor, trusted=True, capabilities=plane.capabilities,
             now=plane.now(),
         )  # fmt: skip
         try:

@@ -27,7 +27,7 @@ class Logs(Protocol):
     """As `Engine.logs`."""
 
     def __call__(
-        self, workload: Resource, *, tail: int | None, follow: bool, places: dict[int, str] | None
+        self, workload: Resource, *, tail: int | None, follow: bool, places: dict[int, str] | None, build: bool = False
     ) -> AsyncIterator[bytes]: ...
 
 

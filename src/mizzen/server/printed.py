@@ -54,20 +54,35 @@ async def log(request: Request) -> Response:
     if request.path_params["plural"] != "inferencemodels":
         raise NotFound(f"{request.path_params['plural']} have no log", hint="inferencemodels have one")
     resource = await addressed.found(request, "read", subresource="logs")
-    query = Query(request, "tail", "follow", "places", "after")
+    query = Query(request, "tail", "follow", "places", "after", "build")
     tail, follow = query.number("tail"), query.flag("follow")
     after = Place.parse(query.text("after")) if query.text("after") else None
     plane = plane_of(request)
-    told = _chunks(plane, resource, tail=tail, follow=follow, places=query.flag("places"), after=after)
+    if query.flag("build"):
+        told = _build(plane, resource, tail=tail, follow=follow)
+    else:
+        told = _chunks(plane, resource, tail=tail, follow=follow, places=query.flag("places"), after=after)
     return StreamingResponse(until_stopped(told, plane.stopping), media_type="text/plain; charset=utf-8")
+
+
+async def _build(plane: Plane, server: Resource, *, tail: int | None, follow: bool) -> AsyncGenerator[bytes, None]:
+    """What was printed while the environment was built that the server's newest workload runs in."""
+    for workload in (await _workloads(plane, server))[-1:]:
+        async with closing(plane.logs(workload, tail=tail, follow=follow, places=None, build=True)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+
+async def _workloads(plane: Plane, server: Resource) -> tuple[Resource, ...]:
+    where = Where(namespace=server.meta.namespace, owner=server.meta.uid)
+    return (await plane.store.list("Workload", where)).items
 
 
 async def _chunks(
     plane: Plane, server: Resource, *, tail: int | None, follow: bool, places: bool, after: Place | None
 ) -> AsyncGenerator[bytes, None]:
     """What the server's workloads printed, one after the other; following goes on with the last one."""
-    where = Where(namespace=server.meta.namespace, owner=server.meta.uid)
-    workloads = (await plane.store.list("Workload", where)).items
+    workloads = await _workloads(plane, server)
     uids = [workload.meta.uid for workload in workloads]
     if after is not None:
         # What came after the place is new, whatever was to be left out before it; a workload that is gone is read.

@@ -18,7 +18,7 @@ from mizzen.blobs.intake import path_fault
 from mizzen.errors import Fault, Invalid
 from mizzen.kinds.findings import unknown
 
-TEXTS = ("framework", "entrypoint", "image", "parentJob")
+TEXTS = ("framework", "entrypoint", "python", "image", "parentJob")
 OPTIONS = (*TEXTS, "labels", "annotations", "requirements")
 SOURCES = ("path", "git", "downloadURL", "files", "archive")
 MODIFIERS = ("sha256sum", "insecureSkipVerify")

@@ -36,6 +36,7 @@ from mizzen.server import (
     recognition,
     registration,
     removal,
+    required,
     sources,
     streams,
     targets,
@@ -58,9 +59,9 @@ MOST_AT_ONCE = 500
 """A page, when the caller names no limit of their own."""
 BESIDE = (*sources.TEXTS, "labels", "requirements")
 """What a query may say about the files that are the body."""
-RUN = ("framework", "entrypoint")
+RUN = ("framework", "entrypoint", "requirements", "python")
 """What decides how the files of a version run."""
-SHOWN = ("code", "source", "requirements", "image", "parentJob")
+SHOWN = ("code", "source", "requirements", "python", "image", "parentJob")
 
 
 def routes() -> list[Route]:
@@ -93,6 +94,7 @@ async def add(request: Request) -> Response:
         recognition.recognised, said, gathered.entries, plane.blobs.path, model.spec.get("framework"),
         plane.default_framework,
     )  # fmt: skip
+    said = await asyncio.to_thread(required.completed, said, gathered.entries, plane.blobs.path)
     trusted = registration.may_trust(request, ref)
     new = New(ref, gathered, said, framework, entrypoint, actor, trusted, plane.capabilities, plane.now())
     if number is None:
@@ -193,7 +195,7 @@ class New:
             "modelName": self.model.name, "version": version, "framework": self.framework,
             "artifacts": [_artifact(entry) for entry in entries] or None, "entrypoint": self.entrypoint, "code": code,
             "source": self.gathered.source,
-            **{name: options.get(name) for name in ("requirements", "image", "parentJob")},
+            **{name: options.get(name) for name in ("requirements", "python", "image", "parentJob")},
         }  # fmt: skip
         return {name: value for name, value in spec.items() if value is not None}
 

@@ -61,6 +61,7 @@ class ScriptedEngine:
         tail: int | None = None,
         follow: bool = False,
         places: dict[int, str] | None = None,
+        build: bool = False,
     ) -> AsyncIterator[bytes]:
         raise NotImplementedError
 

@@ -120,7 +120,7 @@ class Harness:
 
 
 async def fake_logs(
-    workload: Resource, *, tail: int | None, follow: bool, places: dict[int, str] | None
+    workload: Resource, *, tail: int | None, follow: bool, places: dict[int, str] | None, build: bool = False
 ) -> AsyncIterator[bytes]:
     begin = int((places or {}).get(0, "0-0").partition("-")[0])
     for number in range(begin, 3 if tail is None else tail):

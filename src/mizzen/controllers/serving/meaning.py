@@ -70,7 +70,18 @@ def servable(facts: ServingFacts, spec: InferenceModelSpec, here: str) -> ModelV
         known = ", ".join(SERVED_FRAMEWORKS)
         raise Obstacle("UnsupportedFramework", f"nothing here serves framework '{framework}'; served are {known}")
     running.entrypoint(version)
+    _refuse_untrusted_packages(facts.target, version)
     return version
+
+
+def _refuse_untrusted_packages(target: Resource, version: ModelVersionSpec) -> None:
+    """A package runs code when it is built from its sources, when it is imported, and some at every start of Python."""
+    if version.requirements and not running.is_trusted(version):
+        raise Obstacle(
+            "RequirementsUntrusted",
+            f"{target.ref} requires packages, which are code, and is not marked as trusted; an admin of the model "
+            f"vouches for it: mizzen version trust {version.model_name} {version.version}",
+        )
 
 
 def _refuse_another_archive(entry: ModelFile | None, version: ModelVersionSpec) -> None:

@@ -18,8 +18,10 @@ from typing import TypeAlias
 from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Capability, Observation
 from mizzen.engines.local import logs
+from mizzen.engines.local.environments.environments import Environments, Making
 from mizzen.engines.local.reloads import Reloads
 from mizzen.engines.local.replicas import (
+    Built,
     Obstacle,
     Place,
     artifacts_digest,
@@ -47,6 +49,9 @@ async def _no_secrets(namespace: str, name: str, key: str) -> str:
     raise NotFound(f"there is no secret '{name}' in namespace {namespace}")
 
 
+MAKING = Making()
+
+
 class LocalEngine:
     """An Engine. It begins to look with the first call, on the loop of that call."""
 
@@ -57,11 +62,13 @@ class LocalEngine:
         *,
         python: str,
         reveal: Reveal = _no_secrets,
+        making: Making = MAKING,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`python` is the interpreter that the command word `python` stands for. `reveal` is asked whenever a process
-        may have to be started; what it says goes to the supervisor and to that process, and nowhere else. `now` is the
-        supervisor's clock: seconds since 1970."""
+        """`python` is the interpreter that the command word `python` stands for, in a workload without an environment
+        of its own. `reveal` is asked whenever a process may have to be started; what it says goes to the supervisor and
+        to that process, and nowhere else. `making`: of environments. `now` is the supervisor's clock: seconds since
+        1970."""
         self._home = home
         self._blobs = blobs
         self._python = python
@@ -70,6 +77,7 @@ class LocalEngine:
         self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._sight = Sight(home, self._hint)
         self._reloads = Reloads(self._sight, self._hint)
+        self._environments = Environments(home, self._supervisor, python=python, making=making, now=now)
         self._looking: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
@@ -92,10 +100,10 @@ class LocalEngine:
         self._shares[workload.meta.uid] = (owner, spec.replicas)
         told = {replica.index: replica for replica in WorkloadStatus.of(workload).replicas}
         async with self._turn(place):
-            secrets, obstacle = await self._prepare(place, spec, workload.meta.namespace)
+            secrets, built, obstacle = await self._prepare(place, spec, workload.meta.namespace)
             try:
                 with suppress(SupervisorGone):  # what was seen last stands; a new one makes us look again
-                    await self._ask_for(place, spec, told, None if obstacle else secrets)
+                    await self._ask_for(place, spec, told, built, None if obstacle else secrets)
             except Refused as error:
                 raise Unavailable(f"the supervisor does not run {workload.ref}: {error}") from error
         wanted = range(spec.replicas)
@@ -124,6 +132,7 @@ class LocalEngine:
             if any(view is not None for view in left):
                 return False
             await asyncio.to_thread(_clear, place)
+        await self._environments.release(place.uid)
         self._sight.unfollow(place.uid)
         self._reloads.forget(place)
         self._attempts = {key: value for key, value in self._attempts.items() if not key.startswith(place.prefix)}
@@ -138,9 +147,14 @@ class LocalEngine:
         tail: int | None = None,
         follow: bool = False,
         places: dict[int, str] | None = None,
+        build: bool = False,
     ) -> AsyncIterator[bytes]:
         """Following ends once the workload is deleted."""
         place = self._begin(workload)
+        if build:
+            wanted = WorkloadSpec.of(workload).environment
+            printed = {0: self._environments.log(wanted)} if wanted is not None else {}
+            return logs.read(lambda: printed, tail=tail, follow=lambda: follow and place.uid in self._refs)
         return logs.read(place.logs, tail=tail, follow=lambda: follow and place.uid in self._refs, places=places)
 
     async def changes(self) -> AsyncIterator[Ref]:
@@ -156,6 +170,10 @@ class LocalEngine:
             await looking
         finally:
             self._hints.discard(queue)
+
+    async def clear_environments(self, unused: float) -> list[str]:
+        """Remove those that no workload has wanted for so many seconds; their keys. Only once all have been applied."""
+        return await self._environments.clear(unused)
 
     async def close(self) -> None:
         """Stops looking. The processes go on."""
@@ -194,12 +212,15 @@ class LocalEngine:
 
     async def _prepare(
         self, place: Place, spec: WorkloadSpec, namespace: str
-    ) -> tuple[Mapping[str, str], Obstacle | None]:
-        """Files and secrets. What runs has them already, and runs on whatever is missing now."""
+    ) -> tuple[Mapping[str, str], Built | None, Obstacle | None]:
+        """Files, environment and secrets. What runs has them already, and runs on whatever is missing now."""
         try:
             await self._lay_out(place, spec)
         except (Invalid, NotFound) as error:
-            return {}, Obstacle("failed", error.message)
+            return {}, None, Obstacle("failed", error.message)
+        built = await self._environments.of(place.uid, spec.environment) if spec.environment is not None else None
+        if isinstance(built, Obstacle):
+            return {}, None, built
         secrets = {}
         for variable, ref in spec.secret_env.items():
             try:
@@ -207,10 +228,10 @@ class LocalEngine:
             except NotFound:
                 makes = f"mizzen secret set {ref.name} {ref.key}"
                 why = f"{variable} needs key '{ref.key}' of secret '{ref.name}', which is not there: {makes}"
-                return {}, Obstacle("waiting", why, "SecretNotFound")
+                return {}, built, Obstacle("waiting", why, "SecretNotFound")
             except MizzenError as error:
-                return {}, Obstacle("waiting", f"{variable} cannot be had: {error.message}", "SecretUnreadable")
-        return secrets, None
+                return {}, built, Obstacle("waiting", f"{variable} cannot be had: {error.message}", "SecretUnreadable")
+        return secrets, built, None
 
     async def _lay_out(self, place: Place, spec: WorkloadSpec) -> None:
         digest = artifacts_digest(spec)
@@ -221,7 +242,12 @@ class LocalEngine:
             self._laid_out[place.uid] = digest
 
     async def _ask_for(
-        self, place: Place, spec: WorkloadSpec, told: Mapping[int, ReplicaStatus], secrets: Mapping[str, str] | None
+        self,
+        place: Place,
+        spec: WorkloadSpec,
+        told: Mapping[int, ReplicaStatus],
+        built: Built | None,
+        secrets: Mapping[str, str] | None,
     ) -> None:
         """Runs what the spec wants, as far as it is due, and nothing else of this workload. None: start nothing now."""
         indices = range(spec.replicas)
@@ -245,7 +271,7 @@ class LocalEngine:
             wanted = [
                 process_of(
                     spec, place, index,
-                    python=self._python, threads=threads, secrets=secrets, files=files.get(index),
+                    python=self._python, threads=threads, secrets=secrets, files=files.get(index), built=built,
                 )
                 for index in indices
             ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ RANK = 2
 """Runtimes are stopped last: gateways owe their callers what runtimes still compute."""
 
 _DEFAULTS = {"PYTHONUNBUFFERED": "1", **KEPT_MEMORY}
+_PATHS = ("PYTHONPATH", "PYTHONHOME")
 _THREADS = ("MIZZEN_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -30,6 +32,19 @@ class Obstacle:
     state: ReplicaState
     message: str
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An environment that is there, for replicas to run in."""
+
+    key: str
+    python: str
+    """Its interpreter."""
+    parts: str
+    """A folder with the runtime, and nothing else of ours."""
+    safe_path: bool
+    """Whether that interpreter knows `-P`: not to look for modules where it was started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,20 +153,21 @@ def process_of(
     threads: int = 1,
     secrets: Mapping[str, str] | None = None,
     files: str | None = None,
+    built: Built | None = None,
 ) -> ProcessSpec:
     """`secrets` are the values of `spec.secret_env`, by the names of the variables. `files`: those that it begins with
-    when it is started next; None: as the spec says."""
+    when it is started next; None: as the spec says. `built`: its environment, if it has one of its own."""
     files = files or artifacts_digest(spec)
     reloaded = {"MIZZEN_RELOADED": str(place.folder(spec, files)), "MIZZEN_RELOADED_DIGEST": files}
     program, *arguments = spec.command
     memory = memory_of(spec)
-    argv = (python, "-P", *arguments) if program == "python" else spec.command
+    argv = (*_interpreter(python, built), *arguments) if program == "python" else spec.command
     return ProcessSpec(
         key=place.key(index),
         argv=argv,
         env={
             **_DEFAULTS,
-            **spec.env,
+            **{name: value for name, value in spec.env.items() if built is None or name not in _PATHS},
             "MIZZEN_SOCKET": str(place.socket(index)),
             "MIZZEN_ARTIFACTS": str(place.files),
             # Also because they make a process with other files or other secrets another process, started anew.
@@ -160,10 +176,13 @@ def process_of(
             "MIZZEN_TERMINATION_LOG": str(place.termination_log(index)),
             "MIZZEN_DATA_DIR": str(place.home.data_dir),
             **({"MIZZEN_MEMORY": str(memory)} if memory is not None else {}),
+            **({"MIZZEN_ENVIRONMENT": built.key} if built is not None else {}),
         },
         # How many others there are must not make it another process: what it may use is said at its next start. Nor do
-        # files that it takes without a restart.
-        varying=dict.fromkeys(_THREADS, str(threads)) | (reloaded if files != began_with(spec) else {}),
+        # files that it takes without a restart, nor the runtime of another release.
+        varying=dict.fromkeys(_THREADS, str(threads))
+        | (reloaded if files != began_with(spec) else {})
+        | (_importable(built, spec) if built is not None else {}),
         memory=memory,
         secret_names=tuple(sorted(spec.secret_env)),
         secrets=secrets or {},
@@ -174,6 +193,20 @@ def process_of(
         termination_log=str(place.termination_log(index)),
         rank=RANK,
     )
+
+
+def _interpreter(python: str, built: Built | None) -> tuple[str, ...]:
+    if built is None:
+        return (python, "-P")
+    return (built.python, "-P") if built.safe_path else (built.python,)
+
+
+def _importable(built: Built, spec: WorkloadSpec) -> dict[str, str]:
+    """Where Python looks for modules beside its environment: the runtime, then what the spec says. What else the plane
+    may have been started with is nothing to it. The first replica compiles what it imports, for all that come."""
+    said = spec.env.get("PYTHONPATH")
+    path = f"{built.parts}{os.pathsep}{said}" if said else built.parts
+    return {"PYTHONPATH": path, "PYTHONHOME": "", "PYTHONDONTWRITEBYTECODE": ""}
 
 
 def status_of(

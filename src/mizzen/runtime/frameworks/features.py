@@ -6,6 +6,7 @@ that needs one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mizzen.protocol.tensors import Array
+from mizzen.runtime import missing
 from mizzen.runtime.frameworks.columns import Column
 from mizzen.runtime.frameworks.model import BadInput, LoadError
 from mizzen.runtime.signature import TensorSpec
@@ -227,9 +229,8 @@ def demand_pandas() -> None:
     try:
         import pandas  # noqa: F401
     except ImportError as error:
-        raise LoadError(
-            f"this model was fitted on a DataFrame and needs pandas: pip install pandas ({error})"
-        ) from error
+        advice = missing.advice("pandas", os.environ)
+        raise LoadError(f"this model was fitted on a DataFrame and needs pandas: {advice} ({error})") from error
 
 
 def _data_frame(columns: dict[str, Array]) -> Any:

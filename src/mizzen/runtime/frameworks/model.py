@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.signature import TensorSpec
+
+if TYPE_CHECKING:
+    from typing import Self  # newer than the oldest Python a runtime works with
 
 
 class LoadError(Exception):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 from typing import Protocol
 
 from mizzen import frameworks
-from mizzen.runtime import declared
+from mizzen.runtime import declared, missing
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Reloads, Wanted
 from mizzen.runtime.frameworks.warmup import warm_up
 from mizzen.runtime.signature import TensorSpec
@@ -77,7 +78,8 @@ def _loader(name: str) -> Loader:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in found.packages:
             raise
-        raise LoadError(f"framework '{name}' needs {error.name}, which is not installed: {found.install}") from error
+        advice = missing.advice(str(error.name), os.environ, found)
+        raise LoadError(f"framework '{name}' needs {error.name}, which is not installed: {advice}") from error
     except Exception as error:
         # A library that is there and cannot be loaded: a system library it needs, or a build for another numpy.
         said = " ".join(f"{type(error).__name__}: {error}".split())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import joblib  # noqa: F401 - what is missing is to be told before the file is looked at
 
+from mizzen.runtime import missing
 from mizzen.runtime.frameworks import estimator, pickles
 from mizzen.runtime.frameworks.model import LoadError, Wanted, artifact, demand_trust
 
@@ -23,7 +25,8 @@ def _from_skops(wanted: Wanted, folder: Path) -> Any:
     try:
         import skops.io
     except ImportError as error:
-        raise LoadError(f"'{wanted.entrypoint}' needs skops: pip install skops ({error})") from error
+        advice = missing.advice("skops", os.environ)
+        raise LoadError(f"'{wanted.entrypoint}' needs skops: {advice} ({error})") from error
     try:
         unknown = skops.io.get_untrusted_types(file=file)
         if unknown:

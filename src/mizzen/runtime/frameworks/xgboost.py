@@ -17,7 +17,7 @@ import xgboost
 
 from mizzen import frameworks
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import threads
+from mizzen.runtime import missing, threads
 from mizzen.runtime.frameworks import estimator, pickles
 from mizzen.runtime.frameworks.features import INPUT
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact
@@ -90,7 +90,8 @@ def _read(file: Path) -> Any:
     try:
         wrapper = getattr(xgboost, name)()
     except ImportError as error:
-        raise LoadError(f"'{file.name}' is of an {name}, which needs scikit-learn: pip install scikit-learn") from error
+        advice = missing.advice("sklearn", os.environ)
+        raise LoadError(f"'{file.name}' is of an {name}, which needs scikit-learn: {advice}") from error
     wrapper.load_model(file)
     most = threads.allowed(os.environ)
     if most is not None:

@@ -1,0 +1,109 @@
+"""What an environment is made of, what it is called after that, and where its files are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from mizzen.kinds.text import requirements
+
+if TYPE_CHECKING:
+    from mizzen.kinds.workload import Environment  # with pydantic, which would be half of a builder's start
+
+FORM = 1
+"""Goes up when environments of old are to be built anew."""
+PREFIX = "env-"
+"""What the keys of processes that build one start with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    requirements: tuple[str, ...]
+    python: str
+    """Such as 3.12."""
+
+    @classmethod
+    def of(cls, wanted: Environment) -> Self:
+        """The runtime needs numpy, so it is added where it is not named."""
+        lines = requirements.normal(wanted.requirements)
+        if "numpy" not in map(requirements.package, lines):
+            lines = tuple(sorted((*lines, "numpy")))
+        return cls(lines, wanted.python or f"{sys.version_info.major}.{sys.version_info.minor}")
+
+    @property
+    def key(self) -> str:
+        """Equal for what can be shared: the same packages for the same Python on the same kind of machine."""
+        made_of = [FORM, self.requirements, self.python, platform.python_implementation(), sysconfig.get_platform()]
+        return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What is known of an environment that is there: the content of its stamp."""
+
+    python: str
+    """Its full version."""
+    tool: str
+    packages: tuple[str, ...]
+    size: int
+    seconds: float
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Self:
+        return cls(**{**data, "packages": tuple(data["packages"])})
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentPlace:
+    """Where everything about one environment is. It is built where it is used, because it cannot be moved: only with
+    its stamp, which is written last, is it whole."""
+
+    root: Path
+    key: str
+
+    @property
+    def folder(self) -> Path:
+        return self.root / self.key
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    @property
+    def stamp(self) -> Path:
+        return self.folder / ".complete"
+
+    @property
+    def used(self) -> Path:
+        """Its time of change says when somebody last wanted the environment."""
+        return self.folder / ".used"
+
+    @property
+    def order(self) -> Path:
+        """What the builder is to do."""
+        return self.root / f"{self.key}.order.json"
+
+    @property
+    def step(self) -> Path:
+        """How far it is."""
+        return self.root / f"{self.key}.step.json"
+
+    @property
+    def failure(self) -> Path:
+        """Why it gave up."""
+        return self.root / f"{self.key}.failure.json"
+
+    @property
+    def process(self) -> str:
+        return f"{PREFIX}{self.key}"
+
+
+def root_of(data_dir: Path) -> Path:
+    return data_dir / "envs"

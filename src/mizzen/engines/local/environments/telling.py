@@ -1,0 +1,62 @@
+"""What uv and pip print, as a word on how far they are, and as the reason for giving up. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+_STEPS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"Resolved (\d+) packages?\b"), lambda found: f"downloading {_packages(found[1])}"),
+    (re.compile(r"Downloading (\S+ \([\d.]+ ?\w+\))"), lambda found: f"downloading {found[1].rpartition('/')[2]}"),
+    (re.compile(r"Prepared (\d+) packages?\b"), lambda found: f"installing {_packages(found[1])}"),
+    (re.compile(r"\s*Building (?:wheel for )?(\S+)"), lambda found: f"building {found[1]} from its sources"),
+    (re.compile(r"Collecting ([^\s<>=!~;\[(]+)"), lambda found: f"resolving {found[1]}"),
+    (
+        re.compile(r"Installing collected packages: (.+)"),
+        lambda found: f"installing {_packages(str(found[1].count(',') + 1))}",
+    ),
+)
+_NOISE = re.compile(r"^\W*(?:hint:|notice\]|warning:|Using \w+ )", re.IGNORECASE)
+_ERROR = re.compile(r"^\W*error: *", re.IGNORECASE)
+_FRAME = re.compile(r"^[\s\u00d7\u2500-\u257f\u25b6]+")
+_UNREACHED = re.compile(
+    r"dns error|client error|error sending request|Failed to fetch|Connection|timed? ?out|Temporary failure|offline|"
+    r"network connectivity was disabled|NewConnectionError|proxy",
+    re.IGNORECASE,
+)
+_ABSENT = re.compile(r"No matching distribution|not found in the package registry|no versions? of|No solution found")
+_LINES = 8
+_LONGEST = 600
+
+
+def step(line: str) -> str | None:
+    """How far it is, when this line says so."""
+    for pattern, said in _STEPS:
+        found = pattern.match(line)
+        if found:
+            return said(found)
+    return None
+
+
+def reason(lines: Sequence[str]) -> str:
+    """Why it gave up, in one line, from the last it printed; and what to do about it."""
+    told = [stripped for line in lines if not _NOISE.match(line) and (stripped := _FRAME.sub("", line).strip())]
+    first = next((index for index, line in enumerate(told) if _ERROR.match(line)), 0)
+    text = " ".join(" ".join(_ERROR.sub("", line) for line in told[first:][-_LINES:]).split())
+    text = text if len(text) <= _LONGEST else f"… {text[-_LONGEST:]}"
+    return f"{text or 'it printed nothing'}{_advice(' '.join(lines))}"
+
+
+def _advice(text: str) -> str:
+    if _UNREACHED.search(text):
+        return (
+            " (the package index cannot be reached from the plane's machine: configure uv or pip there, or give the "
+            "plane a folder of wheels with the setting environment_wheels)"
+        )
+    if _ABSENT.search(text):
+        return " (is the name right, and is there such a version for this Python and this machine?)"
+    return ""
+
+
+def _packages(number: str) -> str:
+    return "1 package" if number == "1" else f"{number} packages"

@@ -1,0 +1,48 @@
+"""The packages that a version requires, as callers give them: requirements themselves, or a file of such."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from mizzen import errors
+
+Required: TypeAlias = Sequence[str] | str | Path
+"""Requirements as for pip; or the path of a file that holds such."""
+
+
+def listed(given: Required | None) -> list[str] | None:
+    """None: nothing was said, and a requirements.txt among the files counts. NotFound, Invalid."""
+    if given is None or not isinstance(given, str | Path):
+        return None if given is None else list(given)
+    from mizzen.kinds.text import requirements
+
+    try:
+        return list(requirements.read(Path(given).read_text("utf-8")))
+    except OSError as error:
+        raise errors.NotFound(
+            f"cannot read {given}: {error.strerror}", hint="a single requirement goes into a list: ['numpy>=2']"
+        ) from error
+    except ValueError as error:
+        raise errors.Invalid(f"{given}: {error}") from error
+
+
+def with_pickler(given: Required | None, framework: str | None, path: Path) -> Required | None:
+    """With cloudpickle where an object was pickled with it that needs it to be read again."""
+    lines = listed(given)
+    if lines is None or framework != "python" or path.suffix != ".cloudpickle":
+        return lines
+    from mizzen.kinds.text import requirements
+
+    named = "cloudpickle" in map(requirements.package, lines)
+    return lines if named else [*lines, "cloudpickle"]
+
+
+def told(answer: dict[str, object]) -> str:
+    """What a version requires, to be said behind its number; empty when it requires nothing."""
+    lines = answer.get("requirements")
+    if not isinstance(lines, list) or not lines:
+        return ""
+    more = f" and {len(lines) - 2} more" if len(lines) > 2 else ""
+    return f", which requires {', '.join(map(str, lines[:2]))}{more}"

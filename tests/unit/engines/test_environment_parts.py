@@ -1,0 +1,175 @@
+"""What environments are made of and by: names, tools, interpreters, what they say; without building one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mizzen.engines.local.environments import parts, pythons, telling, tools
+from mizzen.engines.local.environments.environments import retry_after
+from mizzen.engines.local.environments.recipe import EnvironmentPlace, Recipe
+from mizzen.kinds.workload import Environment
+
+OURS = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def test_numpy_is_added_where_it_is_missing() -> None:
+    assert Recipe.of(Environment(requirements=("a",))).requirements == ("a", "numpy")
+    assert Recipe.of(Environment(requirements=("NumPy<2",))).requirements == ("numpy<2",)
+    assert Recipe.of(Environment()).python == OURS
+
+
+def test_the_same_packages_for_the_same_python_are_one_environment() -> None:
+    def key(*lines: str, python: str = "") -> str:
+        return Recipe.of(Environment(requirements=lines, python=python)).key
+
+    assert key("a", "b >= 1") == key("B>=1", "a", "numpy") == key("a", "b>=1", python=OURS)
+    assert len({key("a"), key("b"), key("a", python="3.99"), key("a==1")}) == 4
+
+
+def test_a_folder_with_the_runtime_and_nothing_else_of_ours(tmp_path: Path) -> None:
+    folder = parts.laid_out(tmp_path)
+    assert parts.laid_out(tmp_path) == folder
+    assert {path.name for path in (folder / "mizzen").iterdir()} == {*parts.MODULES}
+    asked = (
+        "import sys, mizzen.runtime.process, mizzen.runtime.frameworks.python\n"
+        "found = {name.partition('.')[0] for name in sys.modules} & {'pydantic', 'starlette', 'msgspec', 'rich'}\n"
+        "assert not found, found\n"
+        "try:\n    import mizzen.sdk\nexcept ModuleNotFoundError as error:\n    print(error)\n"
+    )
+    # Only numpy of all that is installed here, as in an environment that requires nothing.
+    numpy = Path(sys.modules["numpy"].__file__ or "").parent if "numpy" in sys.modules else _numpy()
+    only = tmp_path / "only"
+    only.mkdir()
+    for name in ("numpy", "numpy.libs"):
+        if (numpy.parent / name).exists():
+            (only / name).symlink_to(numpy.parent / name)
+    done = subprocess.run(
+        [sys.executable, "-S", "-P", "-c", asked], capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": f"{folder}{os.pathsep}{only}"},
+    )  # fmt: skip
+    assert done.stdout == "No module named 'mizzen.sdk'\n", done.stderr
+
+
+def _numpy() -> Path:
+    import numpy
+
+    return Path(numpy.__file__).parent
+
+
+def test_another_release_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    for name in ("protocol", "runtime"):
+        (package / name).mkdir(parents=True)
+    for name in ("__init__.py", "frameworks.py", "runtime/a.py"):
+        (package / name).write_text("one")
+    first = parts.laid_out(tmp_path / "d", package)
+    (package / "runtime" / "a.py").write_text("two")
+    second = parts.laid_out(tmp_path / "d", package)
+    assert first != second
+    assert (first / "mizzen" / "runtime" / "a.py").read_text() == "one"
+
+
+def test_packages_are_not_told_what_the_plane_was_started_with() -> None:
+    known = tools.environment({
+        "PATH": "/bin", "HOME": "/h", "UV_INDEX_URL": "u", "PIP_INDEX_URL": "p", "https_proxy": "x",
+        "SSL_CERT_FILE": "c", "MIZZEN_TOKEN": "t", "AWS_SECRET_ACCESS_KEY": "s", "DATABASE_URL": "d",
+        "PYTHONPATH": "/ours", "PIP_TARGET": "/elsewhere", "UV_PYTHON_DOWNLOADS": "automatic", "UV_SYSTEM_PYTHON": "1",
+        "MIZZEN_PROCESS_KEY": "k",
+    })  # fmt: skip
+    assert known == {
+        "PATH": "/bin", "HOME": "/h", "UV_INDEX_URL": "u", "PIP_INDEX_URL": "p", "https_proxy": "x",
+        "SSL_CERT_FILE": "c", "MIZZEN_PROCESS_KEY": "k",
+        "UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1",
+    }  # fmt: skip
+
+
+def test_which_tool_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tools.chosen("auto", os.environ) == "uv"
+    assert tools.chosen("pip", os.environ) == "pip"
+    monkeypatch.setattr(tools, "uv", lambda _environ: None)
+    assert tools.chosen("auto", {}) == "pip"
+    with pytest.raises(tools.NoTool, match=r"mizzen\[environments\]"):
+        tools.chosen("uv", {})
+
+
+@pytest.mark.parametrize("tool", ["uv", "pip"])
+def test_a_folder_of_wheels_is_all_that_is_asked(tool: str, tmp_path: Path) -> None:
+    place = EnvironmentPlace(tmp_path, "k")
+    *_, install = tools.commands(tool, place, "python3", tmp_path / "r", wheels="/wheels", environ=os.environ)
+    assert install[install.index("--no-index") :][:3] == ["--no-index", "--find-links", "/wheels"]
+    *_, install = tools.commands(tool, place, "python3", tmp_path / "r", wheels="", environ=os.environ)
+    assert "--no-index" not in install
+
+
+def test_our_own_python_is_found_without_looking() -> None:
+    for wanted in (OURS, f"{OURS}.{sys.version_info.micro}"):
+        assert pythons.find(wanted, {}).path == sys.executable
+
+
+def test_others_are_looked_for_on_the_path_and_among_those_that_pyenv_has(tmp_path: Path) -> None:
+    shims, pyenv = tmp_path / "shims", tmp_path / "pyenv"
+    _interpreter(shims / "python3.98", "exit 127")  # a shim of what is not there
+    _interpreter(pyenv / "versions" / "3.98.1" / "bin" / "python3", "echo 3.98.1")
+    _interpreter(pyenv / "versions" / "3.97.2" / "bin" / "python3", "echo 3.97.2")
+    environ = {"PATH": str(shims), "PYENV_ROOT": str(pyenv), "HOME": str(tmp_path)}
+    found = pythons.find("3.98", environ)
+    assert (found.version, found.path) == ("3.98.1", str(pyenv / "versions" / "3.98.1" / "bin" / "python3"))
+    assert pythons.find("3.97.2", environ).version == "3.97.2"
+    ours = ".".join(map(str, sys.version_info[:3]))
+    with pytest.raises(pythons.NotHere, match=rf"no Python 3.96 .* found were {ours}, 3.97.2, 3.98, 3.98.1\."):
+        pythons.find("3.96", environ)
+
+
+def _interpreter(path: Path, script: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("Resolved 12 packages in 1.2s", "downloading 12 packages"),
+        ("Downloading numpy (15.7MiB)", "downloading numpy (15.7MiB)"),
+        ("  Downloading https://host/files/numpy-2.0-cp311.whl (18.2 MB)", None),
+        ("Prepared 1 package in 3s", "installing 1 package"),
+        ("Collecting scikit-learn==1.5.2 (from -r requirements.txt)", "resolving scikit-learn"),
+        ("Installing collected packages: a, b, c", "installing 3 packages"),
+        ("   Building thing==1.0", "building thing==1.0 from its sources"),
+        ("Using Python 3.11.7 environment at: x", None),
+    ],
+)
+def test_how_far_it_is(line: str, step: str | None) -> None:
+    assert telling.step(line) == step
+
+
+@pytest.mark.parametrize(
+    ("printed", "why"),
+    [
+        (
+            "Using Python 3.11.7 environment at: x\nerror: No solution found\n  cause: Because a was not found\n",
+            "No solution found cause: Because a was not found (is the name right, and is there such a version for this "
+            "Python and this machine?)",
+        ),
+        (
+            "  \u00d7 Failed to fetch: `https://host/simple/a/`\n  \u2570\u2500\u25b6 dns error\n",
+            "Failed to fetch: `https://host/simple/a/` dns error (the package index cannot be reached from the plane's "
+            "machine: configure uv or pip there, or give the plane a folder of wheels with the setting "
+            "environment_wheels)",
+        ),
+        ("Looking in links: /w\nERROR: No matching distribution found for a==9\n[notice] update", None),
+        ("", "it printed nothing"),
+    ],
+)
+def test_why_it_gave_up(printed: str, why: str | None) -> None:
+    told = telling.reason(printed.splitlines())
+    assert told == why if why is not None else told.startswith("No matching distribution found for a==9 (is the name")
+
+
+def test_it_is_tried_again_ever_more_rarely() -> None:
+    assert [retry_after(attempt) for attempt in (0, 1, 2, 20)] == [10, 20, 40, 3600]
