@@ -94,6 +94,15 @@ class Settings:
     access_log: str = _setting(
         "errors", "Requests of the inference API that are logged: off, errors (5xx only) or all; 'mizzen logs access'."
     )
+    otel_endpoint: str = _setting(
+        "",
+        "Address of a collector that spans are sent to by OTLP over HTTP, such as http://127.0.0.1:4318; empty: what "
+        "OTEL_EXPORTER_OTLP_ENDPOINT says, else they are sent nowhere.",
+    )
+    otel_sample: float = _setting(
+        0.01, "Share of requests that are traced though they bring no traceparent: 0 to 1. Those whose callers trace "
+        "them always are.",
+    )  # fmt: skip
     oidc_issuer: str = _setting("", "Address of the OpenID Connect issuer whose JWTs are taken; empty: none are.")
     oidc_audience: str = _setting("", "What a JWT must name as its audience. Needed with oidc_issuer.")
     oidc_keys: str = _setting(
@@ -224,6 +233,14 @@ class Settings:
             address = getattr(self, name)
             if ("://" in address or (address and name == "oidc_issuer")) and not _trustworthy(address):
                 faults.append(Fault(name, f"{address!r} must be an https address (http only on this machine)"))
+        if self.otel_endpoint and (
+            urlsplit(self.otel_endpoint).scheme not in ("http", "https") or not urlsplit(self.otel_endpoint).hostname
+        ):
+            faults.append(
+                Fault("otel_endpoint", f"{self.otel_endpoint!r} is no address, such as http://127.0.0.1:4318")
+            )
+        if not 0 <= self.otel_sample <= 1:
+            faults.append(Fault("otel_sample", "must be 0 to 1"))
         if not 1 <= self.gateways <= 64:
             faults.append(Fault("gateways", "must be 1 to 64"))
         if self.log_level not in ("debug", "info", "warning", "error"):

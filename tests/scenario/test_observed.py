@@ -17,7 +17,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from mizzen.protocol import counts
 from mizzen.supervisor.home import Home
 from tests.support import planes
+from tests.support.collector import Collector, collecting
 
+INFER = "POST /v2/models/{model}/infer"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
 MODEL = '''
@@ -36,10 +38,18 @@ def predict(inputs):
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[planes.TestPlane]:
+def collector() -> Iterator[Collector]:
+    with collecting() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[planes.TestPlane]:
     folder = tmp_path_factory.mktemp("observed")
     (folder / "data").mkdir(mode=0o700)
-    (folder / "data" / "settings.toml").write_text('access_log = "all"\n')
+    (folder / "data" / "settings.toml").write_text(
+        f'access_log = "all"\notel_endpoint = "{collector.url}"\notel_sample = 0\n'
+    )
     with planes.running_plane(folder / "data", "--gateways", "2") as plane:
         (folder / "asking.py").write_text(MODEL)
         plane.cli("deploy", "asking:predict", "--name", "asking", cwd=folder)
@@ -135,10 +145,16 @@ def asked_at_last(plane: planes.TestPlane) -> dict[str, float]:
     return answers[0]
 
 
-def test_a_model_sees_the_id_and_the_trace_of_each_caller(plane: planes.TestPlane) -> None:
+def test_a_model_sees_the_id_and_the_trace_of_each_caller(plane: planes.TestPlane, collector: Collector) -> None:
     marked = {"x-request-id": "mine", "traceparent": PARENT, "tracestate": "a=1"}
     answer = ask(plane, marked, rows=2)
-    assert answer.json()["outputs"][0]["data"] == [f"mine {PARENT} a=1"] * 2
+    request, queue, predict = collector.trace(TRACE, INFER, "queue", "predict")
+    assert (request.parent, queue.parent, predict.parent) == (PARENT[36:52], request.id, request.id)
+    assert request.start <= queue.start <= queue.end <= predict.start <= predict.end <= request.end
+    assert predict.attributes["mizzen.replica.pid"] == plane.pid("runtime")
+    assert predict.attributes["mizzen.batch.merged"] == 1
+    below = f"00-{TRACE}-{predict.id}-01"
+    assert answer.json()["outputs"][0]["data"] == [f"mine {below} a=1"] * 2
     assert answer.headers["mizzen-request-id"] == "mine"
     assert answer.json()["id"] == "mine"
     assert "traceparent" not in answer.headers

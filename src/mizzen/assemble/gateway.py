@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Mapping
@@ -11,12 +12,16 @@ from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_
 from mizzen.gateway.accesslog import Logged
 from mizzen.gateway.naps import Bounds
 from mizzen.gateway.serve import Guard, Limits, Records, serve
+from mizzen.gateway.tracing import Traced
 from mizzen.protocol import counts, demand, taken
 from mizzen.settings import Settings
 from mizzen.supervisor import revive
 from mizzen.supervisor.home import Home
+from mizzen.telemetry.destination import destination
 from mizzen.web.door import most_connections
 from mizzen.web.tls import Files
+
+log = logging.getLogger(__name__)
 
 
 async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
@@ -56,6 +61,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
             guard=guard,
             limits=limits,
             records=records,
+            traced=_traced(settings, os.environ),
             log_level=settings.log_level,
         ),
         revive.keep(home, listeners, delay=1.0),
@@ -66,6 +72,15 @@ def _shown(settings: Settings) -> Files:
     """What the plane has made and renews, or what somebody else does."""
     folder = settings.root / "tls"
     return Files(*(settings.given_certificate or (folder / "server.pem", folder / "server-key.pem")))
+
+
+def _traced(settings: Settings, environ: Mapping[str, str]) -> Traced | None:
+    try:
+        to = destination(settings.otel_endpoint, environ)
+    except ValueError as fault:  # of the environment, which others may have set for others
+        log.warning("nothing is traced: %s", fault)
+        return None
+    return None if to is None else Traced(to, settings.otel_sample)
 
 
 def _reachable(listening: socket.socket) -> str:

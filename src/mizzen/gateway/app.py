@@ -161,6 +161,7 @@ class App:
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         inference = SlowInference(answer)
         inference.start(self._service, endpoint, body, visit.options)
+        visit.options = inference.options
         gone = asyncio.ensure_future(visit.receive())
         try:
             await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)

@@ -16,7 +16,8 @@ import msgspec
 from mizzen.gateway.metrics import Metrics, served
 from mizzen.gateway.queues import Queue
 from mizzen.protocol import counts, notes
-from mizzen.protocol.counts import Counts
+from mizzen.protocol.counts import Counts, Traced
+from mizzen.telemetry.exporter import Sent
 
 SECONDS = 1.0
 """Between two looks at whether anything has changed."""
@@ -34,13 +35,15 @@ class Census:
         *,
         wall: Callable[[], float],
         call_later: Callable[[float, Callable[[], None]], object],
+        traced: Sent | None = None,
     ) -> None:
-        """`gateway` is the name of this process."""
+        """`gateway` is the name of this process. `traced`: what became of requests that are."""
         self._folder = folder
         self._gateway = gateway
         self._metrics = metrics
         self._queues = queues
         self._wall = wall
+        self._traced = traced
         self._call_later = call_later
         self._start = wall()
         self._written: Counts | None = None
@@ -72,6 +75,7 @@ class Census:
             requests=self._metrics.requests(),
             served=[served(queue) for queue in queues],
             refused=dict(self._metrics.refused),
+            traced=None if self._traced is None else Traced(self._traced.sent, self._traced.lost),
         )
 
     def all(self) -> list[Counts]:

@@ -69,11 +69,11 @@ class Exchange(Inference):
         self.reply(code, v2.error(text), RETRY % 1 if code == UNAVAILABLE else JSON)
 
     def note(self, service: Service, code: int) -> None:
-        """For the access log; called only for codes that are in it."""
+        """Called only for codes that are noted."""
         endpoint = getattr(self, "endpoint", None)  # what was refused has none
         served = None if endpoint is None else (endpoint.namespace, endpoint.name, endpoint.version)
-        service.access_log.note(
-            self.options, self.id, code, seconds=service.clock() - self.began, bytes_in=self.size,
+        service.ended(
+            self.options, self.id, code, began=self.began, bytes_in=self.size,
             bytes_out=len(self._body) if self.code else 0, served=served,
         )  # fmt: skip
 

@@ -18,6 +18,7 @@ from mizzen.gateway.metrics import GONE, Metrics
 from mizzen.gateway.permits import FORBIDDEN, PLANE, UNAUTHENTICATED, Credentials, Permits, Ruling
 from mizzen.gateway.refusals import Refusals
 from mizzen.gateway.routes import Endpoint, Routes
+from mizzen.gateway.traces import Tracer
 from mizzen.protocol import v2
 
 
@@ -35,8 +36,8 @@ class Service:
     """What all requests of one gateway process share."""
 
     __slots__ = (
-        "access_log", "clock", "cors", "heads", "intake", "max_body_bytes", "metrics", "new_id", "permits", "refusals",
-        "routes", "wall",
+        "access_log", "clock", "cors", "heads", "intake", "max_body_bytes", "metrics", "new_id", "noted_from",
+        "permits", "refusals", "routes", "tracer", "wall",
     )  # fmt: skip
 
     def __init__(
@@ -52,8 +53,9 @@ class Service:
         refusals: Refusals,
         access_log: AccessLog,
         cors: Cors,
+        tracer: Tracer | None = None,
     ) -> None:
-        """`clock` measures, `wall` tells the time: seconds since 1970."""
+        """`clock` measures, `wall` tells the time: seconds since 1970. `tracer`: None when nothing is traced."""
         self.routes = Routes(from_table=False)
         self.permits = permits
         self.heads: dict[bytes, KnownHead] = {}
@@ -61,6 +63,9 @@ class Service:
         self.refusals = refusals
         self.access_log = access_log
         self.cors = cors
+        self.tracer = tracer
+        self.noted_from = access_log.least if tracer is None else 0
+        """The lowest code of an answer that has to be noted; whoever answers compares it first."""
         self.wall = wall
         self.max_body_bytes = max_body_bytes
         self.intake = intake
@@ -73,6 +78,22 @@ class Service:
         self.routes = routes or self.routes
         self.permits = permits or self.permits
         self.heads.clear()
+
+    def ended(
+        self, options: Options, request_id: bytes, code: int, *, began: float, bytes_in: int, bytes_out: int,
+        served: tuple[str, str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """A request was answered, or its client has left: for the access log and for who traces it. `served`:
+        namespace, name and version of what answered; None: nothing did."""
+        now = self.clock()
+        if self.tracer is not None:
+            self.tracer.ended(
+                options, request_id, code, began=began, now=now, bytes_in=bytes_in, bytes_out=bytes_out, served=served
+            )
+        if code >= self.access_log.least:
+            self.access_log.note(
+                options, request_id, code, seconds=now - began, bytes_in=bytes_in, bytes_out=bytes_out, served=served
+            )
 
     def note(self, asked: Asked, ruling: Ruling) -> None:
         """For the audit, when it is a refusal."""
@@ -122,6 +143,8 @@ class Inference(Call):
         self.live = True
         self.alone = False
         self.id = b""
+        if service.tracer is not None:
+            options = service.tracer.begun(options)
         self.options = options
         self.size = len(body)
         self.began = service.clock()

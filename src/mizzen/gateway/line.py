@@ -49,8 +49,8 @@ class LineProtocol(DoorProtocol):
         super().__init__(config, server_state, app_state, _loop, door=front)
         self._front = front
         self._service = front.service
-        self._least = front.service.access_log.least
-        """The lowest code that goes into the access log."""
+        self._least = front.service.noted_from
+        """The lowest code that is noted."""
         self._line: deque[Exchange | tuple[RequestResponseCycle, ASGI3Application]] = deque()
         self._stopping = False
         self._deaf = False

@@ -1,14 +1,17 @@
 """The headers that callers mark a request with, to find it again: its id, and its place in a trace.
 
-A trace is W3C's trace context. One that does not follow the specification is ignored, as that asks for; none is begun
-here for requests that bring none.
+A trace is W3C's trace context. One that does not follow the specification is ignored, as that asks for. Who is traced
+that brings none is decided elsewhere (`traces`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from mizzen.gateway.traces import Recording
 
 OURS, COMMON = b"mizzen-request-id", b"x-request-id"
 PARENT, STATE = b"traceparent", b"tracestate"
@@ -29,10 +32,22 @@ class Trace(NamedTuple):
     """The header `traceparent`, which is valid."""
     state: str
     """The header `tracestate`; empty when there is none."""
+    recording: Recording | None = None
+    """What is measured, where this gateway traces the request; then `parent` speaks of its own span."""
 
     @property
     def id(self) -> str:
         return self.parent[3:35]
+
+    @property
+    def passed_on(self) -> tuple[str, str]:
+        """Both headers, as the model is told them."""
+        return (self.parent if self.recording is None else self.recording.passed_on), self.state
+
+    @property
+    def sampled(self) -> bool:
+        """Does whoever sent it trace it?"""
+        return bool(int(self.parent[53:55], 16) & 1)
 
 
 class Marks(NamedTuple):

@@ -83,7 +83,9 @@ def served(queue: Queue) -> Served:
 
 def render(gateways: Sequence[Counts], sees: Sees) -> bytes:
     """All gateways' counts as Prometheus' text."""
-    return exposition.render((*_of_requests(gateways, sees), *_of_queues(gateways, sees), *_of_processes(gateways)))
+    return exposition.render((
+        *_of_requests(gateways, sees), *_of_queues(gateways, sees), *_of_traces(gateways), *_of_processes(gateways),
+    ))  # fmt: skip
 
 
 def _of_requests(gateways: Sequence[Counts], sees: Sees) -> Iterator[Family]:
@@ -169,6 +171,18 @@ def _of_queues(gateways: Sequence[Counts], sees: Sees) -> Iterator[Family]:
 def _labels_of(of: Served) -> Labels:
     namespace = of.server.partition("/")[0]
     return ("server", of.server), ("namespace", namespace), ("model", of.model), ("version", of.version)
+
+
+def _of_traces(gateways: Sequence[Counts]) -> Iterator[Family]:
+    """Nothing where nothing is traced."""
+    rows = [(_name(each), each.traced) for each in gateways if each.traced is not None]
+    if rows:
+        name = "mizzen_traces_sent_total"
+        sent = [Sample(name, (gateway,), of.sent) for gateway, of in rows]
+        yield Family(name, "counter", "Requests whose spans a collector took.", sent)
+        name = "mizzen_traces_lost_total"
+        lost = [Sample(name, (gateway,), of.lost) for gateway, of in rows]
+        yield Family(name, "counter", "Requests whose spans no collector took.", lost)
 
 
 def _of_processes(gateways: Sequence[Counts]) -> Iterator[Family]:

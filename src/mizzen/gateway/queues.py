@@ -160,14 +160,18 @@ class Queue:
         self._count_workers()
         self._pump()
 
-    def answered(self, worker: Worker, entries: Sequence[tuple[int, bytes]], service_seconds: float) -> None:
-        """The replies to its batch, one entry per call, and the time the model took for all of them."""
+    def answered(
+        self, worker: Worker, entries: Sequence[tuple[int, bytes]], service_seconds: float, before: float = 0.0,
+        after: float = 0.0,
+    ) -> None:  # fmt: skip
+        """The replies to its batch, one entry per call, and the time the model took for all of them; and its runtime
+        before and after it."""
         out = self._crew.back(worker)
         assert out is not None
         batch, lane, sent_at = out
         items = len(batch)
         now = self._clock()
-        self.tally.answered(items, service_seconds, now)
+        self.tally.answered(items, service_seconds, now, before, after)
         self._turns.ended(lane, now - sent_at, now)
         self._waiting.answered(items, service_seconds)
         if self._crew.rest(worker):

@@ -36,6 +36,7 @@ from mizzen.gateway.queues import Queue
 from mizzen.gateway.refusals import Refusals
 from mizzen.gateway.sweeper import Sweeper
 from mizzen.gateway.table import Fleet, TableFile
+from mizzen.gateway.tracing import Traced, Tracing
 from mizzen.gateway.watched import WatchedFile
 from mizzen.graph.plan import Server as ServedVersion
 from mizzen.protocol import notes, taken
@@ -103,6 +104,7 @@ async def serve(
     records: Records,
     tls: Files | None = None,
     control: str = "",
+    traced: Traced | None = None,
     log_level: str = "info",
     stopping: asyncio.Event | None = None,
     wall: Callable[[], float] = time.time,
@@ -110,7 +112,7 @@ async def serve(
     """Answer on `socket` until SIGTERM, SIGINT or `stopping`; then finish what is in flight and return.
 
     `tls`: what it is secured with, if it is; the files may come later. `control` is the URL of the plane, which can be
-    asked to load a model. `wall` is by what tokens end: seconds since 1970.
+    asked to load a model. `traced`: None when nothing is. `wall` is by what tokens end: seconds since 1970.
     """
     loop = asyncio.get_running_loop()
     clock = time.monotonic
@@ -118,6 +120,9 @@ async def serve(
     anonymous = guard.anonymous and guard.loopback
     refusals = Refusals(guard.refusals, guard.name, wall=wall, call_later=loop.call_later)
     access_log = AccessLog(records.access_log, guard.name, records.logged, wall=wall, call_later=loop.call_later)
+    tracing = (
+        None if traced is None else Tracing(traced, guard.name, secure=tls is not None, rng=rng, clock=clock, wall=wall)
+    )
     service = Service(
         max_body_bytes=limits.max_body_bytes,
         intake=Intake(limits.queue_bytes),
@@ -129,6 +134,7 @@ async def serve(
         refusals=refusals,
         access_log=access_log,
         cors=Cors(guard.origins),
+        tracer=None if tracing is None else tracing.tracer,
     )
     sweeper = Sweeper(clock, loop.call_later)
     report = DemandReport(records.demand, guard.name, clock=clock, call_later=loop.call_later)
@@ -165,8 +171,9 @@ async def serve(
     for file in files:
         file.start()
     census = Census(
-        records.counts, guard.name, service.metrics, fleet.queues.values, wall=wall, call_later=loop.call_later
-    )
+        records.counts, guard.name, service.metrics, fleet.queues.values, wall=wall, call_later=loop.call_later,
+        traced=None if tracing is None else tracing.counts,
+    )  # fmt: skip
     census.start()
     front = Front(service, loopback=guard.loopback, patience=limits.patience, most=limits.connections)
     server = _Server(
@@ -177,6 +184,8 @@ async def serve(
         log_level=log_level,
         tls=None if tls is None else await tls.first(),
     )
+    if tracing is not None:
+        tracing.start()
     try:
         await server.run_until(stopping, socket, tls)
     finally:
@@ -188,6 +197,8 @@ async def serve(
         refusals.close()
         access_log.close()
         census.stop()
+        if tracing is not None:
+            tracing.close()
 
 
 class _Server(WebServer):

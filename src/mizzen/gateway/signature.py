@@ -29,6 +29,7 @@ class Hello(msgspec.Struct, frozen=True):
     """It takes who sent what."""
     files: str = ""
     """What it answers with; empty: not told."""
+    pid: int = 0
 
 
 decode_hello = msgspec.msgpack.Decoder(Hello).decode

@@ -12,7 +12,10 @@ from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS
 
 
 class Tally:
-    __slots__ = ("answered_at", "batches", "compute_seconds", "items", "seconds_of", "sizes", "waited_seconds", "waits")
+    __slots__ = (
+        "answered_at", "batches", "compute_seconds", "input_seconds", "items", "output_seconds", "seconds_of", "sizes",
+        "waited_seconds", "waits",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.batches = self.items = 0
@@ -21,6 +24,8 @@ class Tally:
         """Calls by how long they waited, each bucket for itself."""
         self.waited_seconds = self.compute_seconds = 0.0
         """Of all calls that were sent: how long they waited, and how long their batch was in the model."""
+        self.input_seconds = self.output_seconds = 0.0
+        """Likewise: how long its runtime read it, and wrote the answers."""
         self.sizes: Counter[int] = Counter()
         """Batches by how many calls they had."""
         self.seconds_of: defaultdict[int, float] = defaultdict(float)
@@ -46,9 +51,11 @@ class Tally:
             place += 1
         waits[-1] += items
 
-    def answered(self, items: int, seconds: float, now: float) -> None:
-        """`seconds`: in the model."""
+    def answered(self, items: int, seconds: float, now: float, before: float = 0.0, after: float = 0.0) -> None:
+        """`seconds`: in the model; in its runtime `before` and `after` that."""
         self.answered_at = now
+        self.input_seconds += items * before
+        self.output_seconds += items * after
         self.compute_seconds += items * seconds
         self.seconds_of[items] += seconds
 

@@ -22,6 +22,7 @@ import msgspec
 from mizzen.gateway.calls import Call
 from mizzen.gateway.queues import Queue
 from mizzen.gateway.signature import decode_hello
+from mizzen.gateway.traces import Run, Times
 from mizzen.gateway.turns import LARGE_BYTES
 from mizzen.protocol import frames
 from mizzen.protocol.pieces import infer_frame
@@ -32,9 +33,19 @@ _WRITE_BUFFER = 4 << 20
 
 _Status = Literal[0, 1, 2]
 _encode = msgspec.msgpack.Encoder().encode
-_decode_reply = msgspec.msgpack.Decoder(tuple[float, list[tuple[_Status, bytes]]]).decode
 
 log = logging.getLogger(__name__)
+
+
+class _Reply(msgspec.Struct, array_like=True, gc=False):
+    service_us: float
+    entries: list[tuple[_Status, bytes]]
+    before_us: int = 0
+    after_us: int = 0
+    merged: int = 0
+
+
+_decode_reply = msgspec.msgpack.Decoder(_Reply).decode
 
 
 class Replica(asyncio.Protocol):
@@ -51,6 +62,9 @@ class Replica(asyncio.Protocol):
         self._serial = 0
         self._owed = 0
         """Calls in the batch that is out; 0: none is."""
+        self._runs: list[Run] = []
+        """Those of its calls that are traced."""
+        self._pid = 0
         self._greeted = False
         self._wants_callers = False
         self._leaving = False
@@ -86,7 +100,7 @@ class Replica(asyncio.Protocol):
         self._serial = (self._serial + 1) & 0xFFFFFFFF
         items = [call.item for call in batch]
         if self._wants_callers:
-            items.append(_callers(batch))
+            items.append(self._callers(batch))
         if batch[0].size > LARGE_BYTES:
             self._transport.writelines(infer_frame(self._serial, items))
         else:
@@ -114,6 +128,9 @@ class Replica(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        for run in self._runs:
+            run.lost()
+        self._runs = []
         self._queue.lost(self)
         if not self._retired:
             self._connecting = self._loop.create_task(self._connect())
@@ -140,16 +157,23 @@ class Replica(asyncio.Protocol):
             return
         self._greeted = True
         self._wants_callers = hello.callers
+        self._pid = hello.pid
         self._delay = FIRST_RETRY
         self._queue.joined(self, hello)
         self._tell_ready()
 
     def _take_reply(self, frame: frames.Frame) -> None:
-        service_us, entries = _decode_reply(frame.body)
+        reply = _decode_reply(frame.body)
+        entries = reply.entries
         if frame.id != self._serial or len(entries) != self._owed or not self._owed or not frame.flags & frames.LAST:
             raise frames.FrameError(f"a reply to frame {frame.id} that does not match what was asked")
         self._owed = 0
-        self._queue.answered(self, entries, service_us / 1e6)
+        before, after = reply.before_us, reply.after_us
+        if self._runs:
+            for run in self._runs:
+                run.answered(reply.service_us / 1e6, Times(before, after, reply.merged))
+            self._runs = []
+        self._queue.answered(self, entries, reply.service_us / 1e6, before / 1e6, after / 1e6)
         if self._leaving and not self._owed:
             self._drop()
 
@@ -161,6 +185,21 @@ class Replica(asyncio.Protocol):
     def _drop(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+    def _callers(self, batch: list[Call]) -> dict[str, Any]:
+        """The end of an INFER frame. Written for all of them at once: it is the same work for every request."""
+        told: dict[str, Any] = {"ids": b"\n".join([call.id for call in batch]), "timed": True}
+        traces = [call.options.trace for call in batch]
+        if any(traces):
+            recorded = [
+                (trace.recording, call.began)
+                for trace, call in zip(traces, batch, strict=True)
+                if trace is not None and trace.recording is not None
+            ]
+            if recorded:
+                self._runs = recorded[0][0].tracer.sent(recorded, self._queue.server.id, self._pid, len(batch))
+            told["traces"] = [(place, *trace.passed_on) for place, trace in enumerate(traces) if trace is not None]
+        return told
 
     async def _connect(self) -> None:
         path = self.address.removeprefix(_SCHEME)
@@ -174,12 +213,3 @@ class Replica(asyncio.Protocol):
                 continue
             self._connecting = None
             return
-
-
-def _callers(batch: list[Call]) -> dict[str, Any]:
-    """The end of an INFER frame. Written for all of them at once: it is the same work for every request."""
-    told: dict[str, Any] = {"ids": b"\n".join([call.id for call in batch])}
-    traces = [call.options.trace for call in batch]
-    if any(traces):
-        told["traces"] = [(place, *trace) for place, trace in enumerate(traces) if trace is not None]
-    return told

@@ -53,11 +53,11 @@ class Visit:
     def _note(self, answer: Answer | None, request_id: bytes) -> None:
         service = self._service
         code = GONE if answer is None else answer.code
-        if code < service.access_log.least:
+        if code < service.noted_from:
             return
         actor = service.permits.rule(self.asked.credentials, READ, PLANE).actor
-        service.access_log.note(
-            self.options._replace(actor=actor), request_id, code, seconds=service.clock() - self._began,
+        service.ended(
+            self.options._replace(actor=actor), request_id, code, began=self._began,
             bytes_in=self._bytes, bytes_out=len(answer.body) if answer else 0,
             served=answer.served if answer else None,
         )  # fmt: skip

@@ -61,6 +61,13 @@ class Served(msgspec.Struct, frozen=True):
     """Whose version it is."""
 
 
+class Traced(msgspec.Struct, frozen=True):
+    """Of requests whose spans were to be sent."""
+
+    sent: int
+    lost: int
+
+
 class Counts(msgspec.Struct, frozen=True):
     gateway: str
     """The name of the process, such as gateway-0."""
@@ -75,6 +82,8 @@ class Counts(msgspec.Struct, frozen=True):
     served: list[Served]
     refused: dict[int, int]
     """Requests that reached no model, by code."""
+    traced: Traced | None = None
+    """None: nothing is."""
 
 
 _encode = msgspec.json.Encoder().encode

@@ -26,10 +26,12 @@ Bodies are msgpack (`protocol/msgpack.py`):
            raw     = true, or the names of outputs that are wanted as bytes
            body    = a whole V1 request, as it came: what is in it, only the model's signature can tell
            Where the hello says `callers`, a map may follow the last entry:
-           {"ids": bytes, "traces": [[place, traceparent, tracestate], ...]}
-           ids of all requests, a line each; traces of those that brought one, by the place of their entry, from 0
+           {"ids": bytes, "traces": [[place, traceparent, tracestate], ...], "timed": bool}
+           ids of all requests, a line each; traces of those that have one, by the place of their entry, from 0
     REPLY  [service_us, [[status, payload], ...]]
-           one entry per request, in the order asked; service_us is the time in the model
+           one entry per request, in the order asked; service_us is the time in the model. Where the INFER frame says
+           `timed`, three numbers follow: before_us, what reading the batch took until then; after_us, all else; and how
+           many requests were answered at once, those of other peers among them
            OK: payload is the JSON text of the V2 `outputs` list, or of the whole V1 answer; where `raw` was asked
            for, u32 length of that text | text, with binary_data_size in place of raw data | the raw data, in order
            else: an UTF-8 message for the caller

@@ -44,6 +44,9 @@ class Answers(NamedTuple):
     """One per request, in their order."""
     service_us: int
     """Time spent in the model."""
+    before_us: int
+    """Until it was called first, and all other time beside it."""
+    after_us: int
 
 
 def answer(
@@ -59,10 +62,15 @@ def answer(
 
     `callers` are those of the requests; `running` is told of each call of the model.
     """
+    began = clock()
     batch = _Batch(model, requests, callers or Callers(), clock, running or Running())
     for (wanted, style, *_), places in batch.groups().items():
         batch.answer_group(Wish(wanted, style), places, max_rows)
-    return Answers(batch.results, int(batch.seconds * 1e6))
+    now = clock()
+    before = (batch.called_at or now) - began
+    return Answers(
+        batch.results, int(batch.seconds * 1e6), int(before * 1e6), int((now - began - before - batch.seconds) * 1e6)
+    )
 
 
 def described(error: BaseException) -> str:
@@ -76,7 +84,9 @@ def described(error: BaseException) -> str:
 class _Batch:
     """Requests and their results, by place."""
 
-    __slots__ = ("_callers", "_clock", "_model", "_requests", "_rows", "_running", "_targets", "results", "seconds")
+    __slots__ = (
+        "_callers", "_clock", "_model", "_requests", "_rows", "_running", "_targets", "called_at", "results", "seconds",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -97,6 +107,8 @@ class _Batch:
         self._running = running
         self.results: list[Result] = [_UNANSWERED] * len(requests)
         self.seconds = 0.0
+        self.called_at: float | None = None
+        """When the model was first."""
 
     def groups(self) -> dict[inputs.Form, list[int]]:
         """The places of requests that can be answered together. What is no request at all is answered here."""
@@ -224,6 +236,8 @@ class _Batch:
         """The outputs wanted, in that order. _Raised for whatever the model's code raised, _Unknown for a name."""
         calling.begin(self._callers, places, self._rows, arrays)
         started = self._running.since = self._clock()
+        if self.called_at is None:
+            self.called_at = started
         try:
             given = self._model.call(arrays, wanted)
         except BaseException as error:  # the user's code may raise anything; it must not end the process

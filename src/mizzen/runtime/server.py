@@ -14,7 +14,7 @@ import gc
 import logging
 import os
 import selectors
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mizzen.protocol import frames, msgpack, pieces
@@ -45,7 +45,7 @@ def serve(
     those are called that the model was made of.
     """
 
-    def answer(model: LoadedModel, requests: list[Any], callers: Callers) -> tuple[list[batches.Result], int]:
+    def answer(model: LoadedModel, requests: list[Any], callers: Callers) -> batches.Answers:
         try:
             return batches.answer(model, requests, callers, running=watchdog.running)
         finally:
@@ -72,7 +72,7 @@ class _Work(NamedTuple):
 class FrameServer:
     def __init__(
         self,
-        answer: Callable[[LoadedModel, list[Any], Callers], tuple[list[batches.Result], int]],
+        answer: Callable[[LoadedModel, list[Any], Callers], batches.Answers],
         model: LoadedModel,
         listener: Listener,
         terminated: Terminated,
@@ -165,12 +165,14 @@ class FrameServer:
     def _reply(self, work: list[_Work]) -> None:
         merged = [request for one in work for request in one.requests] if len(work) > 1 else work[0].requests
         callers = Callers([(len(one.requests), one.told) for one in work])
-        results, service_us = self._answer(work[0].connection.model, merged, callers)
+        results, service_us, before_us, after_us = self._answer(work[0].connection.model, merged, callers)
+        times = before_us, after_us, len(merged)
         at = 0
         for one in work:
             end = at + len(one.requests)
             if one.connection in self._connections:
-                self._send(one.connection, _reply_frame(one.id, service_us, results[at:end]))
+                timed = times if "timed" in one.told else ()
+                self._send(one.connection, _reply_frame(one.id, service_us, results[at:end], timed))
             at = end
 
     def _reloads(self, connection: Connection, frame: frames.Frame) -> bool:
@@ -279,8 +281,8 @@ def _refusal(id_: int, message: str) -> bytes:
     return _reply_frame(id_, 0, [(frames.MODEL_FAILED, message.encode(errors="replace"))])
 
 
-def _reply_frame(id_: int, service_us: int, results: list[batches.Result]) -> bytes:
-    body = msgpack.pack([service_us, results])
+def _reply_frame(id_: int, service_us: int, results: list[batches.Result], times: Sequence[int] = ()) -> bytes:
+    body = msgpack.pack([service_us, results, *times])
     if len(body) > frames.MAX_FRAME - frames.HEADER.size:
         message = f"the answers of one frame are {len(body)} bytes, above the limit of {frames.MAX_FRAME}".encode()
         body = msgpack.pack([service_us, [(frames.MODEL_FAILED, message)] * len(results)])

@@ -21,6 +21,7 @@ import uvloop
 
 from mizzen.gateway.accesslog import Logged
 from mizzen.gateway.serve import Guard, Limits, Records, serve
+from mizzen.gateway.tracing import Traced
 from mizzen.graph.plan import Plan, Route, Server, Table, encode
 from mizzen.protocol import frames, msgpack
 from mizzen.web.tls import Files
@@ -226,6 +227,7 @@ class Gateway:
     logged: Logged = "errors"
     tls: Files | None = None
     origins: tuple[str, ...] = ()
+    traced: Traced | None = None
     _thread: LoopThread = field(init=False)
     _stopping: asyncio.Event = field(init=False)
 
@@ -250,7 +252,7 @@ class Gateway:
         self.done = asyncio.run_coroutine_threadsafe(
             serve(
                 socket=self.listener.dup(), table=self.table, guard=guard, limits=self.limits, records=records,
-                stopping=self._stopping, wall=self.wall, control=self.control, tls=self.tls,
+                stopping=self._stopping, wall=self.wall, control=self.control, tls=self.tls, traced=self.traced,
             ),
             self._thread.loop,
         )  # fmt: skip

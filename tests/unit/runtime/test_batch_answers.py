@@ -143,7 +143,7 @@ def test_the_present_call_is_known_while_it_runs() -> None:
     ticks = iter(range(100))
     asked = [request([1], "[1]"), request([1], f"[{POISON}]")]
     batches.answer(Looking(batch=False), asked, clock=lambda: float(next(ticks)), running=running)
-    assert seen == [0.0, 2.0]
+    assert seen == [1.0, 3.0]
     assert running.since is None
 
 
@@ -296,8 +296,15 @@ def test_a_model_that_exits_fails_the_request_and_not_the_process() -> None:
 
 
 def test_the_time_in_the_model_is_measured() -> None:
-    ticks = iter([1.0, 1.5])
-    assert batches.answer(Echo(), [request([1], "[1]")] * 2, clock=lambda: next(ticks)).service_us == 500_000
+    ticks = iter([0.0, 1.0, 1.5, 3.5])
+    answers = batches.answer(Echo(), [request([1], "[1]")] * 2, clock=lambda: next(ticks))
+    assert (answers.before_us, answers.service_us, answers.after_us) == (1_000_000, 500_000, 2_000_000)
+
+
+def test_without_a_call_all_time_is_spent_before_it() -> None:
+    ticks = iter([0.0, 0.25])
+    answers = batches.answer(Echo(), [None], clock=lambda: next(ticks))
+    assert (answers.before_us, answers.service_us, answers.after_us) == (250_000, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ LIMIT = 4 << 20
 BIG = 1 << 20
 
 
-def big_answers(model: LoadedModel, requests: list[Any], callers: Callers) -> tuple[list[batches.Result], int]:
-    return [(frames.OK, b"x" * BIG) for _ in requests], 0
+def big_answers(model: LoadedModel, requests: list[Any], callers: Callers) -> batches.Answers:
+    return batches.Answers([(frames.OK, b"x" * BIG) for _ in requests], 0, 0, 0)
 
 
 @pytest.fixture

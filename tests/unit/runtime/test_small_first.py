@@ -25,11 +25,11 @@ def test_small_frames_are_answered_before_large_ones_that_came_with_them() -> No
     began, go = threading.Event(), threading.Event()
     answered: list[list[bytes]] = []
 
-    def answer(model: LoadedModel, requests: list[Any], callers: Callers) -> tuple[list[batches.Result], int]:
+    def answer(model: LoadedModel, requests: list[Any], callers: Callers) -> batches.Answers:
         began.set()
         assert go.wait(60)
         answered.append([request[:1] for request in requests])
-        return [(frames.OK, b"") for _ in requests], 0
+        return batches.Answers([(frames.OK, b"") for _ in requests], 0, 0, 0)
 
     model = python.PythonModel(None, dict, (), (), batch=False)
     with (
