@@ -194,6 +194,8 @@ ANSWERS: dict[str, Operation] = {
     "health": Operation("GET", "", "health", "Whether the gateway lives.", {200: "Health"}, tag="server"),
     "metrics": Operation("GET", "", "metrics", "Figures for Prometheus, of what one may see.", {200: text()},
                          media="text/plain", tag="server"),
+    "triton": Operation("GET", "", "tritonMetrics", "The same, as Triton names it.", {200: text()},
+                        media="text/plain", tag="server"),
     "document": Operation("GET", "", "openapi", "This document.", {200: {"type": "object"}, 304: None},
                           header=("If-None-Match",), tag="server"),
     "server": Operation("GET", "", "serverMetadata", "Which server this is.", {200: "ServerMetadata"}, tag="server"),

@@ -65,7 +65,7 @@ class Metrics:
     def requests(self) -> list[Requests]:
         """Of all that somebody has asked for: most of ten thousand names may have no callers."""
         return [
-            Requests(*key, dict(each.codes), [*each.buckets], each.seconds, each.in_flight)
+            Requests(*key, dict(each.codes), [*each.buckets], each.seconds, each.in_flight, each.failed_seconds)
             for key, each in sorted(item for item in self._requests.items() if item[1].codes or item[1].in_flight)
         ]
 
@@ -77,7 +77,7 @@ def served(queue: Queue) -> Served:
         in_flight=queue.in_flight, replicas=queue.replicas, room=queue.room, shed=queue.shed, expired=queue.expired,
         retried=queue.retried, waits=[*tally.waits], waited_seconds=tally.waited_seconds,
         compute_seconds=tally.compute_seconds, sizes=tally.sizes_by_bounds(), batch_items=tally.items,
-        model=queue.server.model,
+        model=queue.server.model, input_seconds=tally.input_seconds, output_seconds=tally.output_seconds,
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ PATHS: tuple[Path, ...] = (
     Path("/", "index", anywhere=False),
     Path("/healthz", "health", anywhere=False),
     Path("/metrics", "metrics", anywhere=False),
+    Path("/metrics/triton", "triton", anywhere=False),
     Path("/openapi.json", "document", anywhere=False),
     Path("/v2", "server"),
     Path("/v2/health/live", "live"),

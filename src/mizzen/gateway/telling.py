@@ -14,7 +14,7 @@ from pathlib import Path
 import mizzen
 from mizzen.access.policy import Verb
 from mizzen.errors import NotFound, Unavailable
-from mizzen.gateway import described, metrics
+from mizzen.gateway import described, metrics, triton
 from mizzen.gateway.answers import CHALLENGE, JSON, PROMETHEUS, RETRY, Answer, Header, error, told
 from mizzen.gateway.calls import UNAVAILABLE
 from mizzen.gateway.infer import Asked, Service
@@ -29,7 +29,7 @@ DOCUMENT = Path(__file__).with_name("openapi.json")
 SIGNED = ("metadata", "config", "v1_metadata")
 """What only a replica can tell: a request waits for one, as infer requests do."""
 
-_LINKS = ("/v2", "/v2/models", "/v1/models", "/metrics", "/healthz", "/openapi.json")
+_LINKS = ("/v2", "/v2/models", "/v1/models", "/metrics", "/metrics/triton", "/healthz", "/openapi.json")
 _OPEN = {
     # `alive` is what KServe's client looks for here, when it speaks V1.
     "index": {"name": "mizzen inference", "status": "alive", "links": _LINKS},
@@ -60,7 +60,7 @@ class Teller:
             return refusal
         if what == "server":
             return told(_SERVER)
-        return self._metrics(asked) if what == "metrics" else self._described(headers)
+        return self._described(headers) if what == "document" else self._metrics(asked, found)
 
     def listed(self, asked: Asked, found: Found, *, ready: bool = False) -> Answer:
         """Of all names in a namespace that one may see. `ready`: only what is."""
@@ -139,8 +139,15 @@ class Teller:
         now, wall = self._service.clock(), self._service.wall()
         return told({"model_stats": [described.statistics(each, now, wall) for each in endpoints]})
 
-    def _metrics(self, asked: Asked) -> Answer:
-        text = metrics.render(self._counted(), lambda space, name: self._sees(asked, space, name))
+    def _metrics(self, asked: Asked, found: Found) -> Answer:
+        def sees(namespace: str, name: str) -> bool:
+            return self._sees(asked, namespace, name)
+
+        counted = self._counted()
+        if found.what == "triton":
+            text = triton.render(counted, sees, self._service.routes.model)
+        else:
+            text = metrics.render(counted, sees)
         return Answer(200, text, (PROMETHEUS,))
 
     def _described(self, headers: Iterable[Header]) -> Answer:

@@ -33,6 +33,8 @@ class Requests(msgspec.Struct, frozen=True):
     """How many took how long, each bucket for itself, by BOUNDS."""
     seconds: float
     in_flight: int
+    failed_seconds: float = 0.0
+    """Of all but those that were answered with 200."""
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -59,6 +61,9 @@ class Served(msgspec.Struct, frozen=True):
     batch_items: int
     model: str = ""
     """Whose version it is."""
+    input_seconds: float = 0.0
+    """Likewise of all calls: how long their runtime read their batch, and wrote the answers."""
+    output_seconds: float = 0.0
 
 
 class Traced(msgspec.Struct, frozen=True):

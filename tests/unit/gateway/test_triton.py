@@ -1,0 +1,89 @@
+"""Triton's names for what is counted: its meanings, its units, and nothing of what one may not see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from mizzen.gateway import triton
+from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS, Counts, Requests, Served
+from tests.unit.gateway.harness import Gateway, body_of, until
+
+
+def requests(name: str, codes: dict[int, int], seconds: float, failed: float) -> Requests:
+    return Requests("default", name, "1", codes, [0] * (len(BOUNDS) + 1), seconds, 0, failed)
+
+
+def served(server: str, *, batches: int, items: int, waiting: int) -> Served:
+    return Served(
+        server, "1", waiting=waiting, waiting_bytes=0, in_flight=0, replicas=1, room=1, shed=0, expired=0, retried=0,
+        waits=[0] * (len(BOUNDS) + 1), waited_seconds=0.25, compute_seconds=0.5,
+        sizes=[batches] + [0] * len(BATCH_BOUNDS), batch_items=items, model="iris", input_seconds=0.001,
+        output_seconds=0.002,
+    )  # fmt: skip
+
+
+def counted(gateway: str, asked: list[Requests], of: list[Served]) -> Counts:
+    return Counts(gateway, 1, 1.0, 2.0, 0.5, 1024, asked, of, {})
+
+
+def shown(text: bytes) -> dict[tuple[str, ...], float]:
+    found: dict[tuple[str, ...], float] = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for sample in family.samples:
+            name = sample.name.removesuffix("_total")  # which the parser adds, and Triton does not have
+            key = (name, *(value for _, value in sorted(sample.labels.items())))
+            assert key not in found
+            found[key] = sample.value
+    return found
+
+
+def answers(_namespace: str, name: str) -> str:
+    return "iris" if name == "iris-1" else name
+
+
+def test_gateways_and_names_of_a_model_are_added_up() -> None:
+    gateways = [
+        counted("gateway-0", [requests("iris", {200: 3, 400: 1, 503: 2}, 4.0, 1.0)],
+                [served("default/iris-1", batches=2, items=3, waiting=1)]),
+        counted("gateway-1", [requests("iris-1", {200: 5, 499: 1, 500: 1, 502: 1, 504: 1}, 6.0, 1.0),
+                              requests("hidden", {200: 9}, 1.0, 0.0)],
+                [served("default/iris-1", batches=3, items=5, waiting=2)]),
+    ]  # fmt: skip
+    text = triton.render(gateways, lambda _, name: name != "hidden", answers)
+    assert b"hidden" not in text
+    of = ("iris", "default")
+    assert shown(text) == {
+        ("nv_inference_request_success", *of, "1"): 8,
+        ("nv_inference_count", *of, "1"): 8,
+        ("nv_inference_exec_count", *of, "1"): 5,
+        ("nv_inference_request_duration_us", *of, "1"): 8_000_000,
+        ("nv_inference_queue_duration_us", *of, "1"): 500_000,
+        ("nv_inference_compute_input_duration_us", *of, "1"): 2000,
+        ("nv_inference_compute_infer_duration_us", *of, "1"): 1_000_000,
+        ("nv_inference_compute_output_duration_us", *of, "1"): 4000,
+        ("nv_inference_request_failure", *of, "BACKEND", "1"): 2,
+        ("nv_inference_request_failure", *of, "CANCELED", "1"): 1,
+        ("nv_inference_request_failure", *of, "OTHER", "1"): 1,
+        ("nv_inference_request_failure", *of, "REJECTED", "1"): 3,
+        ("nv_inference_pending_request_count", *of, "1"): 3,
+    }
+
+
+def test_a_gateway_tells_its_own(gateway: Gateway) -> None:
+    for _ in range(3):
+        assert gateway.infer([1.0]).status == 200
+    assert gateway.ask("POST", "/v2/models/m/infer", body_of([1.0], name="fail")).status == 500
+
+    def figures() -> dict[tuple[str, ...], float]:
+        answer = gateway.ask("GET", "/metrics/triton")
+        assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+        return shown(answer.body)
+
+    seen: dict[tuple[str, ...], Any] = until(figures)
+    assert seen["nv_inference_request_success", "m", "default", "1"] == 3
+    assert seen["nv_inference_request_failure", "m", "default", "BACKEND", "1"] == 1
+    assert seen["nv_inference_count", "m", "default", "1"] == 4
+    assert seen["nv_inference_request_duration_us", "m", "default", "1"] > 0
+    assert b"nv_inference" not in gateway.ask("GET", "/metrics").body
