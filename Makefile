@@ -4,6 +4,7 @@ PYTHON ?= python3
 UV ?= uv
 PORT ?=
 ARGS ?=
+TORCH ?=
 # More than there are cores: most tests wait for a process or a disk most of the time.
 JOBS ?= 4
 
@@ -15,6 +16,7 @@ READY := .venv/.ready
 COMPILED := .venv/.compiled
 # Of the frameworks, those that `make test` serves; the heavy ones have an environment of their own.
 EXTRAS := sklearn xgboost lightgbm onnx environments otel
+HEAVY := sklearn xgboost onnx tensorflow mlflow
 SOURCES := $(shell find src -name '*.py')
 CODE := src tests bench tools examples
 
@@ -31,7 +33,7 @@ PORTS := --port $(PORT) --inference-port $(shell expr $(PORT) + 1) --tls-port $(
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-properties test-faults test-conformance check gen clients lock bench bench-core bench-scale bench-peers bench-footprint clean moved
+.PHONY: help setup run test test-properties test-faults test-conformance test-ml check gen clients lock bench bench-core bench-scale bench-peers bench-footprint clean moved
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,10 +52,10 @@ run: setup ## Start a plane with a demo model, in the foreground (PORT=0 picks f
 	@MIZZEN_LAUNCHER=./mizzen ./mizzen up --demo --data-dir .mizzen-demo $(PORTS)
 
 test: setup ## Run all tests but the long tiers (ARGS="-k name" is handed to pytest; JOBS=n runs n at once)
-	@$(PY) -m pytest tests --ignore=tests/faults --ignore=tests/conformance -n $(JOBS) --dist worksteal $(ARGS)
+	@$(PY) -m pytest tests --ignore=tests/faults --ignore=tests/conformance --ignore=tests/ml -n $(JOBS) --dist worksteal $(ARGS)
 
 test-properties: setup ## Run the tests of properties with all their examples (`make test` tries a fifth of them)
-	@TEST_EXAMPLES=full $(PY) -m pytest tests --ignore=tests/faults --ignore=tests/conformance -m hypothesis -n $(JOBS) --dist worksteal $(ARGS)
+	@TEST_EXAMPLES=full $(PY) -m pytest tests --ignore=tests/faults --ignore=tests/conformance --ignore=tests/ml -m hypothesis -n $(JOBS) --dist worksteal $(ARGS)
 
 test-faults: setup ## Run the tests that kill processes under load
 	@$(PY) -m pytest tests/faults $(ARGS)
@@ -61,6 +63,10 @@ test-faults: setup ## Run the tests that kill processes under load
 test-conformance: setup ## Run the README, and unmodified clients of others, such as kubectl, each in .venvs/<name>
 	@PYTHON="$(PYTHON)" tools/clients.sh
 	@$(PY) -m pytest tests/conformance -n $(JOBS) --dist loadfile $(ARGS)
+
+test-ml: setup ## Serve TensorFlow, PyTorch and MLflow models, in .venvs/ml (TORCH=torch==2.13.0 names another build)
+	@PYTHON="$(PYTHON)" TORCH="$(TORCH)" tools/ml.sh
+	@.venvs/ml/bin/python -m pytest tests/ml -p no:cacheprovider $(ARGS)
 
 check: setup ## Lint, format, types, layers, sizes and names, generated files
 	@$(PY) -m ruff check $(CODE)
@@ -81,6 +87,8 @@ lock: ## Resolve the dependencies of pyproject.toml into requirements/ (ARGS=--u
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv: 'pipx install uv', or name it with UV=path/to/uv." >&2; exit 1; }
 	@$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
 		--custom-compile-command "make lock" pyproject.toml $(foreach extra,$(EXTRAS),--extra $(extra)) --group dev -o requirements/dev.txt $(ARGS)
+	@$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
+		--custom-compile-command "make lock" pyproject.toml $(foreach extra,$(HEAVY),--extra $(extra)) --group dev -o requirements/ml.txt $(ARGS)
 	@for folder in tests/conformance/requirements bench/peers/requirements; do (cd $$folder && for file in *.in; do \
 		$(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
 			--custom-compile-command "make lock" $$file -o $${file%.in}.txt $(ARGS) || exit 1; done) || exit 1; done

@@ -32,6 +32,13 @@ class Framework:
 
 
 PICKLES: Final = (".joblib", ".pkl", ".pickle")
+NO_TORCH_PROGRAM: Final = (
+    "weights or a pickled module of PyTorch, without the program: write it with "
+    "torch.jit.script(model).save('model.pt') or torch.export.save(torch.export.export(model, example), 'model.pt2'), "
+    "or deploy it in a folder with a Python class that makes the module and reads the weights with "
+    "torch.load(path, weights_only=True)"
+)
+"""What to do about a file that cannot be called."""
 _LOADERS: Final = "mizzen.runtime.frameworks"
 
 TABLE: Final[dict[str, Framework]] = {
@@ -50,9 +57,14 @@ TABLE: Final[dict[str, Framework]] = {
             ("lightgbm", "scipy", "sklearn"), "lightgbm",
         ),
         Framework("onnx", (".onnx",), (), f"{_LOADERS}.onnx", ("onnxruntime",), "onnx"),
-        Framework("tensorflow", (".keras",), ("saved_model.pb",), monitor="tensorboard"),
-        Framework("pytorch", (".pt", ".pth"), monitor="tensorboard"),
-        Framework("mlflow", (), ("MLmodel",)),
+        Framework(
+            "tensorflow", (".keras",), ("saved_model.pb",), f"{_LOADERS}.tensorflow",
+            ("tensorflow", "keras"), "tensorflow", monitor="tensorboard",
+        ),
+        Framework(
+            "pytorch", (".pt", ".pth", ".pt2"), (), f"{_LOADERS}.pytorch", ("torch",), "torch", monitor="tensorboard",
+        ),
+        Framework("mlflow", (), ("MLmodel",), f"{_LOADERS}.mlflow", ("yaml", "mlflow", "pandas"), "mlflow"),
         Framework("python", (".py", ".cloudpickle"), (), f"{_LOADERS}.python"),
     )
 }  # fmt: skip

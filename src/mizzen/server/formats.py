@@ -28,6 +28,8 @@ _PLUMBING = ("joblib", "numpy", "builtins", "copyreg", "_codecs")
 """What nearly every pickle imports, whatever it holds."""
 _FIELDS = (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42)
 """Tags of a ModelProto's fields."""
+_OLD_TORCH = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+_EXPORTED = ("/archive_format", "serialized_exported_program.json")
 _GZIP, _ZLIB, _BZ2, _XZ = b"\x1f\x8b", b"\x78", b"BZh", b"\xfd7zXZ"
 
 
@@ -45,7 +47,7 @@ def look(file: Path, name: str) -> Look | None:
         head = stream.read(_HEAD)
     if not head:
         return _by_suffix(suffix)
-    said = _skops(file, head) or _xgboost(head) or _lightgbm(head) or _onnx(head, suffix)
+    said = _zipped(file, head) or _xgboost(head) or _lightgbm(head) or _onnx(head, suffix)
     return said or _pickle(file, head, suffix) or _by_suffix(suffix)
 
 
@@ -57,7 +59,9 @@ def _by_suffix(suffix: str) -> Look | None:
     return Look(owners[0]) if len(owners) == 1 and suffix not in (".json", ".txt", ".model", ".py") else None
 
 
-def _skops(file: Path, head: bytes) -> Look | None:
+def _zipped(file: Path, head: bytes) -> Look | None:
+    if head.startswith(_OLD_TORCH):
+        return Look(None, frameworks.NO_TORCH_PROGRAM)
     if not head.startswith(b"PK\x03\x04"):
         return None
     try:
@@ -67,9 +71,16 @@ def _skops(file: Path, head: bytes) -> Look | None:
         return None
     if "schema.json" in names:
         return Look("sklearn")
-    if any(name.endswith("/data.pkl") for name in names):
+    if {"metadata.json", "config.json"} <= names:
+        return Look("tensorflow")
+    return _torch(names)
+
+
+def _torch(names: set[str]) -> Look | None:
+    """TorchScript keeps its code beside its data, an exported program its graph; weights alone have neither."""
+    if any("/code/" in name or name.endswith(_EXPORTED) for name in names):
         return Look("pytorch")
-    return Look("tensorflow") if {"metadata.json", "config.json"} <= names else None
+    return Look(None, frameworks.NO_TORCH_PROGRAM) if any(name.endswith("/data.pkl") for name in names) else None
 
 
 def _xgboost(head: bytes) -> Look | None:

@@ -27,7 +27,7 @@ def recognised(
     default. `content` says where the content of a digest is. Blocking. Raises Invalid.
     """
     files = [entry.path for entry in entries]
-    looks = {} if _code(said, files) else _looks(said, entries, content)
+    looks = {} if _code(said, files) or _marked(files) else _looks(said, entries, content)
     framework = said.framework or of_the_model or _detected(said, files, looks) or default
     if not framework:
         raise _unknown(looks)
@@ -43,6 +43,15 @@ def _code(said: Said, files: Sequence[str]) -> bool:
     return ":" in (said.entrypoint or "") or any(file.endswith(".py") for file in files)
 
 
+def _marked(files: Sequence[str]) -> dict[str, str]:
+    """Files whose names alone say what a folder is, with their frameworks: those that lie highest. What such a folder
+    holds below is its own affair: an MLflow folder may hold a SavedModel."""
+    marks = {mark: one.name for one in frameworks.TABLE.values() for mark in one.files}
+    found = {file: marks[name] for file in files if (name := PurePosixPath(file).name) in marks}
+    highest = min((file.count("/") for file in found), default=0)
+    return {file: framework for file, framework in found.items() if file.count("/") == highest}
+
+
 def _looks(said: Said, entries: Sequence[Entry], content: Callable[[str], Path]) -> dict[str, Look]:
     chosen = [entry for entry in entries if entry.path == said.entrypoint] or entries
     if len(chosen) > MOST_LOOKED_AT:
@@ -52,12 +61,11 @@ def _looks(said: Said, entries: Sequence[Entry], content: Callable[[str], Path])
 
 
 def _detected(said: Said, files: Sequence[str], looks: dict[str, Look]) -> str | None:
+    marked = {} if ":" in (said.entrypoint or "") else _marked(files)
+    if len(set(marked.values())) == 1:
+        return next(iter(marked.values()))
     if _code(said, files):
         return "python"
-    names = {PurePosixPath(file).name for file in files}
-    for framework in frameworks.TABLE.values():
-        if names.intersection(framework.files):
-            return framework.name
     kinds = {look.framework for look in looks.values() if look.framework}
     if len(kinds) > 1:
         raise Invalid.of("the version", (Fault("entrypoint", _which(looks)),))
@@ -73,6 +81,9 @@ def _unknown(looks: dict[str, Look]) -> Invalid:
 
 
 def _default_entrypoint(framework: str, files: Sequence[str], looks: dict[str, Look]) -> str | None:
+    fitting = [path for path, name in _marked(files).items() if name == framework]
+    if len(fitting) == 1:
+        return fitting[0]
     fitting = [path for path, look in looks.items() if look.framework == framework]
     if framework == "python":
         return fitting[0] if len(fitting) == 1 else None

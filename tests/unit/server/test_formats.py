@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,30 @@ def test_the_name_may_tell_what_the_content_does_not(
 ) -> None:
     (tmp_path / name).write_bytes(data)
     assert look(tmp_path / name) == wanted
+
+
+@pytest.mark.parametrize(
+    ("names", "framework"),
+    [
+        (["net/data.pkl", "net/code/__torch__.py", "net/constants.pkl"], "pytorch"),
+        (["net/models/model.json", "net/archive_format", "net/data/weights/weight_0"], "pytorch"),
+        (["version", "serialized_exported_program.json"], "pytorch"),
+        (["metadata.json", "config.json", "model.weights.h5"], "tensorflow"),
+    ],
+)
+def test_programs_of_pytorch_and_keras(tmp_path: Path, names: list[str], framework: str) -> None:
+    with zipfile.ZipFile(tmp_path / "model", "w") as archive:
+        for name in names:
+            archive.writestr(name, b"")
+    assert look(tmp_path / "model") == framework
+
+
+def test_weights_of_pytorch_are_no_model_and_say_what_to_do(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "weights.pt", "w") as archive:
+        archive.writestr("weights/data.pkl", pickle.dumps({}))
+    (tmp_path / "old.pt").write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.")
+    for name in ("weights.pt", "old.pt"):
+        found = formats.look(tmp_path / name, name)
+        assert found is not None
+        assert found.framework is None
+        assert "torch.export.save(" in found.advice

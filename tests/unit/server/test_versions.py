@@ -59,6 +59,10 @@ def test_a_folder_keeps_its_layout(plane: Harness, iris: httpx2.Client) -> None:
         (["a.pkl", "b.onnx"], {"entrypoint": "b.onnx"}, "onnx", "b.onnx"),
         (["net.onnx", "net.onnx.data"], {}, "onnx", "net.onnx"),
         (["pkg/saved_model.pb"], {}, "tensorflow", "pkg/saved_model.pb"),
+        (["saved_model.pb", "variables/variables.index", "train.py"], {}, "tensorflow", "saved_model.pb"),
+        (["MLmodel", "model.pkl", "code/own.py"], {}, "mlflow", "MLmodel"),
+        (["m/MLmodel", "m/data/saved_model.pb", "m/requirements.txt"], {}, "mlflow", "m/MLmodel"),
+        (["model.py", "net/saved_model.pb"], {"entrypoint": "model:Model"}, "python", "model:Model"),
         (["model.bin"], {"framework": "sklearn"}, "sklearn", "model.bin"),
         (["model.py"], {"entrypoint": "model:Model"}, "python", "model:Model"),
         (["pkg/__init__.py", "pkg/m.py"], {"entrypoint": "pkg.m:predict"}, "python", "pkg.m:predict"),
@@ -76,7 +80,12 @@ def test_frameworks_and_entrypoints_are_recognised(
 @pytest.mark.parametrize(
     ("files", "body", "field", "message"),
     [
-        (["model.bin"], {}, "framework", "name it: sklearn, xgboost, lightgbm, onnx, python"),
+        (
+            ["model.bin"],
+            {},
+            "framework",
+            "name it: sklearn, xgboost, lightgbm, onnx, tensorflow, pytorch, mlflow, python",
+        ),
         (
             ["a.pkl", "b.pkl"],
             {},
@@ -88,6 +97,7 @@ def test_frameworks_and_entrypoints_are_recognised(
         (["a.ubj", "b.ubj"], {"framework": "xgboost"}, "entrypoint", "name the one to load"),
         (["a.csv", "b.csv"], {"framework": "onnx"}, "entrypoint", "several files: the one to load"),
         (["a.pkl"], {"entrypoint": "b.pkl"}, "entrypoint", "did you mean 'a.pkl'?"),
+        (["1/saved_model.pb", "2/saved_model.pb"], {}, "entrypoint", "several files: the one to load"),
         (["model.py"], {}, "entrypoint", "module:object"),
         (["model.py"], {"entrypoint": "model.py"}, "entrypoint", "module:object"),
         ([], {}, "path", "no file or folder"),

@@ -20,6 +20,7 @@ import onnxruntime
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
 from mizzen.runtime import threads
+from mizzen.runtime.frameworks import rows
 from mizzen.runtime.frameworks.features import decoded
 from mizzen.runtime.frameworks.model import LoadError, Wanted, artifact
 from mizzen.runtime.frameworks.warmup import made_up, tried
@@ -47,7 +48,7 @@ def load(wanted: Wanted, folder: Path) -> OnnxModel:
     batch = bool(inputs) and all(spec.shape[:1] == (-1,) for spec in (*inputs, *outputs))
     model = OnnxModel(session, inputs, outputs, batch)
     outputs = _agreed(outputs, tried(model, made_up(inputs), outputs))
-    return replace(model, outputs=outputs, batch=batch and _by_rows(model))
+    return replace(model, outputs=outputs, batch=batch and rows.independent(model))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,34 +118,6 @@ def _agreed(declared: tuple[TensorSpec, ...], seen: tuple[TensorSpec, ...]) -> t
         replace(spec, shape=shapes[spec.name]) if not spec.shape or spec.shape == (-1, -1) else spec
         for spec in declared
     )
-
-
-def _by_rows(model: OnnxModel) -> bool:
-    """Do two rows together give what each gives alone? Where that cannot be tried, the graph is believed."""
-    chance = np.random.default_rng(0)
-    first, second = ({name: _random(chance, array) for name, array in made_up(model.inputs).items()} for _ in range(2))
-    try:
-        alone = [model.call(row, ()) for row in (first, second)]
-        both = model.call({name: np.concatenate([first[name], second[name]]) for name in first}, ())
-    except Exception as error:  # noqa: BLE001 - made-up rows may be no valid input
-        log.warning("two made-up rows together: %s: %s", type(error).__name__, error)
-        return True
-    for name, array in both.items():
-        apart = np.concatenate([given[name] for given in alone])
-        number = array.dtype.kind == "f"
-        if array.shape != apart.shape or not (
-            np.allclose(array, apart, 1e-3, 1e-4, equal_nan=True) if number else np.array_equal(array, apart)
-        ):
-            log.warning("output '%s' of a row depends on the rows beside it: requests do not share calls", name)
-            return False
-    return True
-
-
-def _random(chance: np.random.Generator, array: Array) -> Array:
-    if array.dtype == object:
-        return array
-    values = chance.normal(size=array.shape) if array.dtype.kind == "f" else chance.integers(0, 2, array.shape)
-    return np.asarray(values).astype(array.dtype)
 
 
 def _texts(name: str, array: Array) -> Array:

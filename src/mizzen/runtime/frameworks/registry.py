@@ -33,10 +33,29 @@ def load(
 
 
 def load_wanted(wanted: Wanted, folder: Path) -> LoadedModel:
-    model = declared.applied(_loader(wanted.framework)(wanted, folder), wanted.inputs, wanted.outputs)
+    model = declared.applied(loader(wanted.framework)(wanted, folder), wanted.inputs, wanted.outputs)
     if wanted.framework == "python":  # the others have been called, to learn what they give
         warm_up(model)
     return model
+
+
+def loader(name: str) -> Loader:
+    """What makes models of this framework. LoadError when it is not known, or cannot be imported."""
+    found = frameworks.TABLE.get(name)
+    if found is None or found.loader is None:
+        raise LoadError(f"no framework '{name}' is served; there are {', '.join(frameworks.SERVED)}")
+    try:
+        load_files: Loader = importlib.import_module(found.loader).load
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in found.packages:
+            raise
+        advice = missing.advice(str(error.name), os.environ, found)
+        raise LoadError(f"framework '{name}' needs {error.name}, which is not installed: {advice}") from error
+    except Exception as error:
+        # A library that is there and cannot be loaded: a system library it needs, or a build for another numpy.
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise LoadError(f"framework '{name}' is installed and cannot be imported: {said}") from error
+    return load_files
 
 
 def reloaded(model: LoadedModel, wanted: Wanted, folder: Path) -> LoadedModel:
@@ -67,21 +86,3 @@ def _inner(model: LoadedModel) -> LoadedModel:
 
 def _signature(model: LoadedModel) -> tuple[object, ...]:
     return model.inputs, model.outputs, model.table, model.strict, model.batch
-
-
-def _loader(name: str) -> Loader:
-    found = frameworks.TABLE.get(name)
-    if found is None or found.loader is None:
-        raise LoadError(f"no framework '{name}' is served; there are {', '.join(frameworks.SERVED)}")
-    try:
-        loader: Loader = importlib.import_module(found.loader).load
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in found.packages:
-            raise
-        advice = missing.advice(str(error.name), os.environ, found)
-        raise LoadError(f"framework '{name}' needs {error.name}, which is not installed: {advice}") from error
-    except Exception as error:
-        # A library that is there and cannot be loaded: a system library it needs, or a build for another numpy.
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise LoadError(f"framework '{name}' is installed and cannot be imported: {said}") from error
-    return loader

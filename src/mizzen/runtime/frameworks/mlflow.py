@@ -1,0 +1,106 @@
+"""MLflow's model folders: a file `MLmodel` says what is in them.
+
+Where the folder holds a file that one of the other modules here reads, that one loads it: the model costs and answers
+what it does by itself, and MLflow need not be installed. All else is called as a Python function, through MLflow.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import yaml
+
+from mizzen import frameworks
+from mizzen.runtime import missing
+from mizzen.runtime.frameworks import registry
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact, demand_trust
+
+DESCRIPTION = "MLmodel"
+
+_Said = Mapping[str, Any]
+
+
+def load(wanted: Wanted, folder: Path) -> LoadedModel:
+    home, flavours, description = _described(wanted, folder)
+    for flavour, found in _NATIVE.items():
+        if flavour not in flavours:
+            continue
+        native = found(flavours[flavour], folder / home)
+        if native is not None:
+            framework, file = native
+            _import_from(flavours[flavour].get("code"), folder / home, wanted)
+            return registry.loader(framework)(replace(wanted, framework=framework, entrypoint=str(home / file)), folder)
+    if "python_function" not in flavours:
+        there = ", ".join(flavours) or "none"
+        raise LoadError(f"nothing here serves the flavours of '{wanted.entrypoint}' ({there})")
+    demand_trust(f"'{wanted.entrypoint}' is loaded by Python code", trusted=wanted.trusted)
+    try:
+        from mizzen.runtime.frameworks import pyfunc
+    except ModuleNotFoundError as error:
+        advice = missing.advice(str(error.name), os.environ, frameworks.TABLE["mlflow"])
+        raise LoadError(f"'{wanted.entrypoint}' needs {error.name}, which is not installed: {advice}") from error
+    return pyfunc.load(wanted, folder / home, description)
+
+
+def _described(wanted: Wanted, folder: Path) -> tuple[PurePosixPath, dict[str, _Said], _Said]:
+    """The folder of the model within the version's, its flavours, and all that its file says."""
+    path = PurePosixPath(wanted.entrypoint)
+    file = artifact(folder, str(path if path.name == DESCRIPTION else path / DESCRIPTION))
+    try:
+        said = yaml.safe_load(file.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise LoadError(f"'{wanted.entrypoint}' could not be read: {error}") from error
+    flavours = said.get("flavors") if isinstance(said, dict) else None
+    if not isinstance(flavours, dict) or not all(isinstance(one, dict) for one in flavours.values()):
+        raise LoadError(f"'{wanted.entrypoint}' does not say what flavors there are; mlflow.models writes such files")
+    return path.parent if path.name == DESCRIPTION else path, flavours, said
+
+
+def _import_from(code: Any, home: Path, wanted: Wanted) -> None:
+    """Modules that lie beside the model, which its pickle imports."""
+    if isinstance(code, str) and (home / code).is_dir():
+        demand_trust(f"'{wanted.entrypoint}' brings Python code", trusted=wanted.trusted)
+        sys.path.insert(0, str(home / code))
+
+
+def _file(key: str, framework: str) -> Callable[[_Said, Path], tuple[str, str] | None]:
+    """The flavour names its file under this key."""
+
+    def found(said: _Said, home: Path) -> tuple[str, str] | None:
+        file = said.get(key)
+        return (framework, file) if isinstance(file, str) and (home / file).is_file() else None
+
+    return found
+
+
+def _saved_model(said: _Said, home: Path) -> tuple[str, str] | None:
+    for folder in (said.get("saved_model_dir"), said.get("data")):
+        if not isinstance(folder, str):
+            continue
+        for file in ("saved_model.pb", "model/saved_model.pb", "model.keras"):
+            if (home / folder / file).is_file():
+                return "tensorflow", f"{folder}/{file}"
+    return None
+
+
+def _torch(said: _Said, home: Path) -> tuple[str, str] | None:
+    """Programs alone: a pickled module needs what MLflow notes beside it."""
+    folder = said.get("model_data")
+    found = f"{folder}/model.pt2"
+    return ("pytorch", found) if isinstance(folder, str) and (home / found).is_file() else None
+
+
+_NATIVE: Mapping[str, Callable[[_Said, Path], tuple[str, str] | None]] = {
+    "sklearn": _file("pickled_model", "sklearn"),
+    "xgboost": _file("data", "xgboost"),
+    "lightgbm": _file("data", "lightgbm"),
+    "onnx": _file("data", "onnx"),
+    "tensorflow": _saved_model,
+    "keras": _saved_model,
+    "pytorch": _torch,
+}

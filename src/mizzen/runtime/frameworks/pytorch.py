@@ -1,0 +1,223 @@
+"""PyTorch: TorchScript, and exported programs (`.pt2`).
+
+TorchScript does not say what its tensors are like. What whoever serves it declares (`spec.inputs`) is taken; without
+that, inputs go to the arguments of `forward` by their names, or else by their order, and requests share no calls.
+Exported programs know shapes and types. Weights alone, and pickled modules, are no models that can be called here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from mizzen.protocol import tensors
+from mizzen.protocol.tensors import Array
+from mizzen.runtime import devices, threads
+from mizzen.runtime.frameworks import programs, rows
+from mizzen.runtime.frameworks.model import BadInput, LoadedModel, LoadError, Wanted, artifact, demand_trust
+from mizzen.runtime.frameworks.warmup import made_up
+from mizzen.runtime.signature import TensorSpec
+
+_TO_FILES = re.compile(rb"\b(?:torch|ops\.aten)\.(?:save|from_file)\b|__torch__\.torch\.classes\b")
+_WARM = 3
+"""Calls after which TorchScript has made of its code what it goes on with."""
+
+log = logging.getLogger("mizzen.runtime")
+
+
+def load(wanted: Wanted, folder: Path) -> LoadedModel:
+    file = artifact(folder, wanted.entrypoint)
+    device = _set_up(os.environ)
+    if programs.exported(file):
+        return _exported(wanted, file, device)
+    return _scripted(wanted, file, device)
+
+
+@dataclass(frozen=True, slots=True)
+class TorchModel:
+    module: Callable[..., Any]
+    arguments: Callable[[dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+    """What the module is called with, of tensors by the names of its arguments, in their order."""
+    names: tuple[str, ...]
+    """Of the arguments that are tensors, in their order."""
+    required: int
+    """How many of them there must be."""
+    device: str
+    floats: Any
+    """The type of its own numbers, which others are made where no input is declared; None: it has none."""
+    gives: tuple[str, ...]
+    """Names of its outputs where whoever serves it has named them."""
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    batch: bool = False
+    table: TensorSpec | None = None
+    refuses: frozenset[str] = frozenset()
+    framework: str = "pytorch"
+
+    @property
+    def strict(self) -> bool:
+        return bool(self.inputs)
+
+    def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
+        empty = self.batch and not len(next(iter(inputs.values())))
+        # Few modules work on nothing.
+        positional, named = self.arguments(dict(self._tensors(made_up(self.inputs) if empty else inputs)))
+        with torch.inference_mode():
+            found = dict(self._named(self.module(*positional, **named)))
+        return {name: array[:0] if empty else array for name, array in found.items() if not outputs or name in outputs}
+
+    def close(self) -> None:
+        pass
+
+    def _tensors(self, given: Mapping[str, Array]) -> Iterator[tuple[str, Any]]:
+        """For each argument. They go by their names; when those are none of the arguments', by their order."""
+        if given.keys() <= set(self.names):
+            held = {name: given[name] for name in self.names if name in given}
+        else:
+            order = [spec.name for spec in self.inputs] or list(given)
+            held = dict(zip(self.names, (given[name] for name in order), strict=False))
+        if not self.required <= len(given) <= len(self.names):
+            takes = ", ".join(f"'{name}'" for name in self.names) or "none"
+            raise BadInput(f"the model takes the inputs {takes}, of which {self.required} must be there")
+        for name, array in held.items():
+            yield name, self._tensor(name, array)
+
+    def _tensor(self, name: str, array: Array) -> Any:
+        if array.dtype == object:
+            raise BadInput(f"input '{name}' holds texts, which PyTorch has no tensors for")
+        tensor = torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+        undeclared = not self.inputs and self.floats is not None and tensor.is_floating_point()
+        return tensor.to(self.floats) if undeclared else tensor
+
+    def _named(self, result: Any) -> Iterator[tuple[str, Array]]:
+        if isinstance(result, dict):
+            yield from ((str(name), _plain(str(name), one)) for name, one in result.items())
+            return
+        several = list(result) if isinstance(result, tuple | list) else [result]
+        names = self.gives
+        if len(names) != len(several):
+            names = tuple(f"output_{at}" for at in range(len(several))) if len(several) > 1 else ("output",)
+        yield from ((name, _plain(name, one)) for name, one in zip(names, several, strict=True))
+
+
+def _set_up(environ: Mapping[str, str]) -> str:
+    """The device to use."""
+    most = threads.allowed(environ)
+    if most is not None:
+        torch.set_num_threads(most)
+    share = devices.share(environ)
+    if share is None:
+        return "cpu"
+    if not torch.cuda.is_available():
+        raise LoadError(
+            "a GPU was asked for, and this PyTorch finds none it can use; install a build for CUDA, or leave gpu out"
+        )
+    torch.cuda.set_per_process_memory_fraction(share, 0)
+    return "cuda:0"
+
+
+def _scripted(wanted: Wanted, file: Path, device: str) -> LoadedModel:
+    advice = programs.no_program(file)
+    if advice:
+        raise LoadError(f"'{wanted.entrypoint}' is {advice}")
+    if _reaches_files(file):
+        demand_trust(f"the code of '{wanted.entrypoint}' reads or writes files", trusted=wanted.trusted)
+    try:
+        module = torch.jit.load(str(file), map_location=device).eval()
+        taken = [one for one in module.forward.schema.arguments[1:] if "Tensor" in str(one.type)]
+    except Exception as error:
+        raise LoadError(f"PyTorch cannot load '{wanted.entrypoint}': {_first_line(error)}") from error
+    names, required = tuple(one.name for one in taken), sum(not one.has_default_value() for one in taken)
+    if wanted.inputs and not required <= len(wanted.inputs) <= len(names):
+        takes = ", ".join(names)
+        raise LoadError(f"spec.inputs has {len(wanted.inputs)} tensors, and forward takes {len(names)}: {takes}")
+    model = TorchModel(
+        module, _by_name, names, required, device, _floats(module), _names_of(wanted.outputs), wanted.inputs
+    )
+    return _ready(model, may_batch=bool(wanted.inputs))
+
+
+def _exported(wanted: Wanted, file: Path, device: str) -> LoadedModel:
+    # Weights of other types than plain tensors are pickled in it, and its sizes are expressions that sympy evaluates.
+    demand_trust(
+        f"'{wanted.entrypoint}' is an exported program, which can run code when it is loaded", trusted=wanted.trusted
+    )
+    try:
+        program = torch.export.load(str(file))
+        inputs, arguments = programs.inputs(program)
+        module = program.module().to(device) if device != "cpu" else program.module()
+    except LoadError:
+        raise
+    except Exception as error:
+        raise LoadError(f"PyTorch cannot load '{wanted.entrypoint}': {_first_line(error)}") from error
+    names = tuple(spec.name for spec in inputs)
+    model = TorchModel(module, arguments, names, len(names), device, None, _names_of(wanted.outputs), inputs)
+    return _ready(model, may_batch=programs.open_rows(program))
+
+
+def _ready(model: TorchModel, *, may_batch: bool) -> LoadedModel:
+    """Called, where one knows what with: that shows what it gives."""
+    if not model.inputs:
+        return model
+    model = replace(model, outputs=_seen(model))
+    return replace(model, batch=may_batch and rows.are_open(model) and rows.independent(model))
+
+
+def _seen(model: TorchModel) -> tuple[TensorSpec, ...]:
+    """What it gives, as calls with a made-up row show; nothing when they fail: such a row may be no valid input."""
+    given: dict[str, Array] = {}
+    try:
+        for _ in range(_WARM):
+            given = model.call(made_up(model.inputs), ())
+        kinds = {name: tensors.as_datatype(array)[0].name for name, array in given.items()}
+    except Exception as error:  # noqa: BLE001 - the model's code may raise anything
+        log.warning("warm-up with a made-up row: %s: %s", type(error).__name__, error)
+        return ()
+    first = (-1,) if all(spec.shape[:1] == (-1,) for spec in model.inputs) else ()
+    return tuple(
+        TensorSpec(name, kinds[name], (first + array.shape[len(first) :]) if array.ndim else ())
+        for name, array in given.items()
+    )
+
+
+def _floats(module: Any) -> Any:
+    return next((one.dtype for one in module.parameters() if one.is_floating_point()), None)
+
+
+def _by_name(given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return (), given
+
+
+def _names_of(specs: tuple[TensorSpec, ...]) -> tuple[str, ...]:
+    return tuple(spec.name for spec in specs)
+
+
+def _plain(name: str, value: Any) -> Array:
+    if isinstance(value, bool | int | float):
+        return np.asarray(value)
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"output '{name}' is a {type(value).__name__}, and answers carry tensors only")
+    found = value.detach().cpu()
+    array: Array = (found.float() if found.dtype == torch.bfloat16 else found).numpy()
+    tensors.as_datatype(array[:0] if array.ndim else array)
+    return array
+
+
+def _reaches_files(file: Path) -> bool:
+    """Is there an operator in its code that does? Code is run when a module is loaded, too."""
+    with zipfile.ZipFile(file) as archive:
+        code = (name for name in archive.namelist() if "/code/" in name and name.endswith(".py"))
+        return any(_TO_FILES.search(archive.read(name)) for name in code)
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"

@@ -1,0 +1,47 @@
+"""Whether requests may share a call: an open first size may count rows, and may also be the length of one sequence."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+
+from mizzen.protocol.tensors import Array
+from mizzen.runtime.frameworks.model import LoadedModel
+from mizzen.runtime.frameworks.warmup import made_up
+
+log = logging.getLogger("mizzen.runtime")
+
+
+def are_open(model: LoadedModel) -> bool:
+    """Is the first size of every input and output open?"""
+    specs = (*model.inputs, *model.outputs)
+    return bool(model.inputs and model.outputs) and all(spec.shape[:1] == (-1,) for spec in specs)
+
+
+def independent(model: LoadedModel) -> bool:
+    """Do two rows together give what each gives alone? Where that cannot be tried, the model is believed."""
+    chance = np.random.default_rng(0)
+    first, second = ({name: _random(chance, array) for name, array in made_up(model.inputs).items()} for _ in range(2))
+    try:
+        alone = [model.call(row, ()) for row in (first, second)]
+        both = model.call({name: np.concatenate([first[name], second[name]]) for name in first}, ())
+    except Exception as error:  # noqa: BLE001 - made-up rows may be no valid input
+        log.warning("two made-up rows together: %s: %s", type(error).__name__, error)
+        return True
+    for name, array in both.items():
+        apart = np.concatenate([given[name] for given in alone])
+        number = array.dtype.kind == "f"
+        if array.shape != apart.shape or not (
+            np.allclose(array, apart, 1e-3, 1e-4, equal_nan=True) if number else np.array_equal(array, apart)
+        ):
+            log.warning("output '%s' of a row depends on the rows beside it: requests do not share calls", name)
+            return False
+    return True
+
+
+def _random(chance: np.random.Generator, array: Array) -> Array:
+    if array.dtype == object:
+        return array
+    values = chance.normal(size=array.shape) if array.dtype.kind == "f" else chance.integers(0, 2, array.shape)
+    return np.asarray(values).astype(array.dtype)

@@ -1,0 +1,202 @@
+"""TensorFlow: folders with a SavedModel, and `.keras` files.
+
+Of a SavedModel the signature `serving_default` is called, or the one that MIZZEN_SIGNATURE names: inputs and outputs
+have its names. Those of a Keras file have the names of its layers. Requests share a call where the first size of all of
+them is open, and rows do not depend on each other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+# Before it is imported: its own messages say nothing to whoever serves a model.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+import tensorflow as tf
+
+from mizzen.protocol import tensors
+from mizzen.protocol.tensors import Array
+from mizzen.runtime import devices, threads
+from mizzen.runtime.frameworks import rows, savedmodels
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact, demand_trust
+from mizzen.runtime.frameworks.warmup import made_up, tried
+from mizzen.runtime.signature import TensorSpec
+
+SIGNATURE = "MIZZEN_SIGNATURE"
+DEFAULT_SIGNATURE = "serving_default"
+_GRAPH = "saved_model.pb"
+
+
+def load(wanted: Wanted, folder: Path) -> LoadedModel:
+    _set_up(os.environ)
+    keras = PurePosixPath(wanted.entrypoint).suffix == ".keras"
+    run, inputs, outputs = _from_keras(wanted, folder) if keras else _from_saved_model(wanted, folder)
+    model = TensorFlowModel(run, inputs, outputs, batch=False)
+    seen = {spec.name: spec.shape for spec in tried(model, made_up(inputs), outputs)}
+    outputs = tuple(spec if spec.shape else replace(spec, shape=seen[spec.name]) for spec in outputs)
+    model = replace(model, outputs=outputs)
+    return replace(model, batch=rows.are_open(model) and rows.independent(model))
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFlowModel:
+    run: Callable[[dict[str, Any]], Mapping[str, Any]]
+    """Tensors by name to tensors by name."""
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    batch: bool
+    table: TensorSpec | None = None
+    refuses: frozenset[str] = frozenset()
+    framework: str = "tensorflow"
+    strict: bool = True
+
+    def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
+        empty = self.batch and not len(next(iter(inputs.values())))
+        # Few graphs work on nothing.
+        taken = made_up(self.inputs) if empty else inputs
+        given = self.run({name: tf.constant(array) for name, array in taken.items()})
+        names = outputs or tuple(spec.name for spec in self.outputs)
+        return {name: _plain(given[name])[:0] if empty else _plain(given[name]) for name in names if name in given}
+
+    def close(self) -> None:
+        pass
+
+
+def _set_up(environ: Mapping[str, str]) -> None:
+    """What can be said once for a process, before the first graph is run. A second model of the same process, which
+    takes the place of the first, finds it said already."""
+    most = threads.allowed(environ)
+    share, memory = devices.share(environ), devices.memory(environ)
+    try:
+        if most is not None:
+            tf.config.threading.set_intra_op_parallelism_threads(most)
+            tf.config.threading.set_inter_op_parallelism_threads(1)
+        if share is None:
+            tf.config.set_visible_devices([], "GPU")
+        for gpu in tf.config.list_physical_devices("GPU") if share is not None else ():
+            if memory is None:
+                tf.config.experimental.set_memory_growth(gpu, True)
+            else:
+                limit = tf.config.LogicalDeviceConfiguration(memory_limit=memory >> 20)
+                tf.config.set_logical_device_configuration(gpu, [limit])
+    except RuntimeError:
+        return
+
+
+def _from_saved_model(wanted: Wanted, folder: Path) -> tuple[Any, tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    file = _graph_file(folder, wanted.entrypoint)
+    risks = savedmodels.risks(file)
+    if risks:
+        demand_trust(f"the graphs of '{wanted.entrypoint}' do more than compute ({risks})", trusted=wanted.trusted)
+    try:
+        loaded = tf.saved_model.load(str(file.parent))
+    except Exception as error:
+        raise LoadError(f"TensorFlow cannot load '{wanted.entrypoint}': {_first_line(error)}") from error
+    name = _chosen(tuple(loaded.signatures), os.environ.get(SIGNATURE, ""), wanted.entrypoint)
+    function = loaded.signatures[name]
+
+    def run(given: dict[str, Any], _keep: Any = loaded) -> Mapping[str, Any]:
+        """`_keep`: the variables live as long as the object they were loaded with."""
+        return function(**given)  # type: ignore[no-any-return]
+
+    said = {spec.name: spec.shape for spec in wanted.inputs}
+    inputs = (_spec(name, spec, said.get(name)) for name, spec in function.structured_input_signature[1].items())
+    outputs = (_spec(name, spec, ()) for name, spec in function.structured_outputs.items())
+    return run, tuple(inputs), tuple(outputs)
+
+
+def _graph_file(folder: Path, entrypoint: str) -> Path:
+    """The entrypoint is the graph's file, or the folder that holds it."""
+    if PurePosixPath(entrypoint).name != _GRAPH:
+        entrypoint = str(PurePosixPath(entrypoint) / _GRAPH)
+    return artifact(folder, entrypoint)
+
+
+def _chosen(names: tuple[str, ...], asked: str, entrypoint: str) -> str:
+    there = ", ".join(names) or "none"
+    if asked and asked not in names:
+        raise LoadError(f"'{entrypoint}' has no signature '{asked}', which {SIGNATURE} names; it has {there}")
+    if asked or DEFAULT_SIGNATURE in names:
+        return asked or DEFAULT_SIGNATURE
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise LoadError(
+            f"'{entrypoint}' has no signature to call: write it with model.export(folder), or give tf.saved_model.save "
+            "signatures"
+        )
+    raise LoadError(f"'{entrypoint}' has several signatures ({there}): name one with {SIGNATURE} in spec.env")
+
+
+def _from_keras(wanted: Wanted, folder: Path) -> tuple[Any, tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    """Its layers are data; code within them (Lambda) is made only of a trusted file."""
+    import keras
+
+    file = artifact(folder, wanted.entrypoint)
+    try:
+        model = keras.saving.load_model(file, compile=False, safe_mode=not wanted.trusted)
+    except Exception as error:
+        said = _first_line(error)
+        if "safe_mode" in str(error) or "unsafe" in str(error):
+            demand_trust(f"'{wanted.entrypoint}' holds Python code", trusted=wanted.trusted)
+        raise LoadError(f"Keras cannot load '{wanted.entrypoint}': {said}") from error
+    taken = list(getattr(model, "inputs", None) or ())
+    if not taken:
+        raise LoadError(
+            f"'{wanted.entrypoint}' does not say what it takes; write a SavedModel with model.export(folder), once the "
+            "model has been called"
+        )
+    signature = [tf.TensorSpec(one.shape, one.dtype) for one in taken]
+    names = [one.name for one in taken]
+    nested = None if isinstance(model, keras.Sequential) else model.input
+
+    @tf.function(input_signature=signature, autograph=False)  # type: ignore[untyped-decorator]
+    def answer(*given: Any) -> Any:
+        held = given[0] if nested is None else keras.tree.pack_sequence_as(nested, list(given))
+        return keras.tree.flatten(model(held, training=False))
+
+    function = answer.get_concrete_function()
+    gives = list(getattr(model, "output_names", None) or (model.layers[-1].name,))
+
+    def run(given: dict[str, Any]) -> Mapping[str, Any]:
+        return dict(zip(gives, function(*(given[name] for name in names)), strict=True))
+
+    said_shapes = {spec.name: spec.shape for spec in wanted.inputs}
+    inputs = tuple(_spec(name, spec, said_shapes.get(name)) for name, spec in zip(names, signature, strict=True))
+    outputs = tuple(_spec(name, one, ()) for name, one in zip(gives, function.structured_outputs, strict=True))
+    return run, inputs, outputs
+
+
+def _spec(name: str, spec: Any, said: tuple[int, ...] | None) -> TensorSpec:
+    """`said`: the shape of one whose number of dimensions the graph leaves open."""
+    if spec.dtype == tf.string:
+        kind = "BYTES"
+    elif spec.dtype == tf.bfloat16:
+        kind = "FP32"
+    else:
+        try:
+            kind = tensors.as_datatype(np.empty(0, spec.dtype.as_numpy_dtype))[0].name
+        except (ValueError, TypeError) as error:
+            raise LoadError(f"'{name}' is of {spec.dtype.name}, which no request can carry") from error
+    if spec.shape.rank is not None:
+        return TensorSpec(name, kind, tuple(-1 if size is None else int(size) for size in spec.shape))
+    if said is None:
+        raise LoadError(f"the graph does not say how many dimensions '{name}' has: declare it in spec.inputs")
+    return TensorSpec(name, kind, said)
+
+
+def _plain(given: Any) -> Array:
+    if given.dtype == tf.bfloat16:
+        given = tf.cast(given, tf.float32)
+    return np.asarray(given.numpy())
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
