@@ -66,7 +66,7 @@ test-conformance: setup ## Run the README, and unmodified clients of others, suc
 
 test-ml: setup ## Serve TensorFlow, PyTorch and MLflow models, in .venvs/ml (TORCH=torch==2.13.0 names another build)
 	@PYTHON="$(PYTHON)" TORCH="$(TORCH)" tools/ml.sh
-	@.venvs/ml/bin/python -m pytest tests/ml -p no:cacheprovider $(ARGS)
+	@.venvs/ml/bin/python -m pytest tests/ml -W default -p no:cacheprovider $(ARGS)
 
 check: setup ## Lint, format, types, layers, sizes and names, generated files
 	@$(PY) -m ruff check $(CODE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import httpx2
@@ -29,6 +30,18 @@ def v2(plane: planes.TestPlane, name: str, given: dict[str, Array]) -> dict[str,
 
 
 def v2_bytes(plane: planes.TestPlane, name: str, given: dict[str, Array]) -> dict[str, Any]:
+    answer = prepared(plane, name, given)(_unverified())
+    size = int(answer.headers["inference-header-content-length"])
+    at, found = size, {}
+    for one in json.loads(answer.content[:size])["outputs"]:
+        end = at + one["parameters"]["binary_data_size"]
+        found[one["name"]] = tensors.decode_raw(one["datatype"], one["shape"], answer.content[at:end])
+        at = end
+    return found
+
+
+def prepared(plane: planes.TestPlane, name: str, given: dict[str, Array]) -> Callable[[Any], httpx2.Response]:
+    """A request in bytes, to be sent through a client as often as one likes."""
     inputs, raw = [], b""
     for title, array in given.items():
         kind, plain = tensors.as_datatype(array, text=False)
@@ -43,19 +56,16 @@ def v2_bytes(plane: planes.TestPlane, name: str, given: dict[str, Array]) -> dic
     head = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}}).encode()
     headers = {"inference-header-content-length": str(len(head)), "content-type": "application/octet-stream"}
     url = f"{plane.inference_url}/v2/models/{name}/infer"
-    answer = _ok(httpx2.post(url, content=head + raw, headers=headers, verify=False))
-    size = int(answer.headers["inference-header-content-length"])
-    at, found = size, {}
-    for one in json.loads(answer.content[:size])["outputs"]:
-        end = at + one["parameters"]["binary_data_size"]
-        found[one["name"]] = tensors.decode_raw(one["datatype"], one["shape"], answer.content[at:end])
-        at = end
-    return found
+    return lambda client: _ok(client.post(url, content=head + raw, headers=headers))
 
 
 def v1(plane: planes.TestPlane, name: str, instances: Any) -> Any:
     url = f"{plane.inference_url}/v1/models/{name}:predict"
     return _ok(httpx2.post(url, json={"instances": instances}, verify=False)).json()["predictions"]
+
+
+def _unverified() -> httpx2.Client:
+    return httpx2.Client(verify=False)
 
 
 def _ok(answer: httpx2.Response) -> httpx2.Response:

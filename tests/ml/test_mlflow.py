@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -74,20 +73,3 @@ def test_tensors_and_no_signature(tmp_path: Path) -> None:
     model = load(save(tmp_path / "silent", Sum(), None, None))
     assert (model.inputs, model.strict) == ((), False)
     np.testing.assert_allclose(asking.ask(model, {"any": rows})["predict"], rows.sum(axis=1), rtol=1e-5)
-
-
-def test_without_mlflow_the_line_that_installs_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = save(tmp_path / "m", Sum(), None, None)
-    monkeypatch.delitem(sys.modules, "mizzen.runtime.frameworks.pyfunc", raising=False)
-    monkeypatch.setitem(sys.modules, "mlflow.pyfunc", None)
-    with pytest.raises(LoadError, match=r"which is not installed: pip install 'mizzen\[mlflow\]'"):
-        load(folder)
-
-
-def test_a_file_that_says_nothing(tmp_path: Path) -> None:
-    (tmp_path / "MLmodel").write_text("flavors: [sklearn]")
-    with pytest.raises(LoadError, match="does not say what flavors there are"):
-        load(tmp_path)
-    (tmp_path / "MLmodel").write_text("flavors: {spacy: {data: x}}")
-    with pytest.raises(LoadError, match=r"nothing here serves the flavours of 'MLmodel' \(spacy\)"):
-        load(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,4 +16,12 @@ PAGE = "docs/frameworks.md"
 
 @pytest.mark.timeout(900)
 def test_the_page(checkout: Path) -> None:
-    test_readme.test_what_a_page_says_is_so(checkout, PAGE, len(walk(PAGE)))
+    for step in walk(PAGE):
+        # The launcher takes the .venv of its own checkout, where the heavy frameworks are not.
+        here = replace(step, code=step.code.replace("./mizzen", ".venv/bin/mizzen"))
+        printed = test_readme.run(checkout, PAGE, here, {})
+        at = 0
+        for line in step.output:
+            at = printed.find(line, at)
+            assert at >= 0, f"{PAGE}:{step.line}: no '{line}' in what was printed:\n{printed}"
+            at += len(line)
