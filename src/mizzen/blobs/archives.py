@@ -23,8 +23,8 @@ from mizzen.errors import BadRequest
 Format = Literal["tar", "zip"]
 
 PLAIN = frozenset({
-    ".joblib", ".pkl", ".pickle", ".pt", ".pt2", ".pth", ".ckpt", ".keras", ".h5", ".npz", ".skops", ".onnx", ".mar", ".nemo",
-    ".whl", ".jar", ".safetensors",
+    ".joblib", ".pkl", ".pickle", ".pt", ".pt2", ".pth", ".ckpt", ".keras", ".h5", ".npz", ".skops", ".onnx", ".mar",
+    ".nemo", ".whl", ".jar", ".safetensors",
 })  # fmt: skip
 """Files that may be archives inside, and are meant as they are."""
 
