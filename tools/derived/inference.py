@@ -93,7 +93,10 @@ SHAPES: dict[str, Schema] = {
         shape("", name=text(), version=text("The one that answers to the name."), ready=FLAG), "name", "version",
         "ready",
     ),
-    "ModelReady": needs(shape("", name=text(), ready=FLAG), "name", "ready"),
+    "ModelReady": needs(
+        shape("", name=text(), ready=FLAG, reason=text("Why a call would wait for a replica; absent: it would not.")),
+        "name", "ready",
+    ),
     "TensorMetadata": needs(shape("", name=text(), datatype=text(), shape=_SHAPED), "name", "datatype", "shape"),
     "ModelMetadata": needs(
         shape(

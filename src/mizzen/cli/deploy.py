@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
 import typer
 
@@ -28,6 +30,9 @@ from mizzen.cli.words import (
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
     from mizzen.sdk.deployment import Deployment
+
+_PATIENCE: Final = 0.5
+"""Seconds without an answer after which it is said why."""
 
 
 def deploy(
@@ -189,10 +194,13 @@ def predict(
     inputs = _read(text)
 
     async def work(plane: AsyncPlane) -> dict[str, Any]:
+        waking = asyncio.create_task(_tell_waking(plane, name))
         try:
             return await plane.infer(name, inputs, outputs=outputs or None)
         except errors.NotFound as error:
             raise errors.NotFound(error.message, hint=error.hint or await _unserved(plane, name)) from error
+        finally:
+            waking.cancel()
 
     answer = call(data_dir, work, namespace)
     if form is not Format.TABLE:
@@ -201,6 +209,18 @@ def predict(
     for tensor in answer["outputs"]:
         output.say(f"{tensor['name']}: {json.dumps(_nested(tensor['data'], tensor['shape']), ensure_ascii=False)}")
     output.note(f"{answer.get('model_name', name)} version {answer.get('model_version')}, request {answer.get('id')}")
+
+
+async def _tell_waking(plane: AsyncPlane, name: str) -> None:
+    """While there is no answer: why."""
+    told = ""
+    while True:
+        await asyncio.sleep(_PATIENCE)
+        with contextlib.suppress(errors.MizzenError):  # whoever waits for the answer is told what is wrong
+            reason = await plane.delay(name)
+            if reason and reason != told:
+                output.note(f"… waking {name}: {reason}")
+            told = reason
 
 
 class _Steps:

@@ -203,9 +203,12 @@ class App:
 
     def _ready(self, found: Found) -> bool:
         try:
-            return self._teller.endpoint(found).ready
+            endpoint = self._teller.endpoint(found)
         except (NotFound, Unavailable):
             return False
+        if found.what == "load":  # of one that rests: whoever loads it is about to ask
+            endpoint.rouse(self._service.clock())
+        return endpoint.ready
 
     async def _body(self, visit: Visit, most: int) -> bytes | None:
         """Unpacked; None when the client left while it sent it."""

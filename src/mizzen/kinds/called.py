@@ -78,6 +78,7 @@ ALL: tuple[Called, ...] = (
         "InferenceModel", "inferencemodels", "im",
         (Column("MODEL", "spec.modelName"), Column("VERSION", "status.servingVersion"),
          Column("READY", "condition:Ready"), Column("REPLICAS", "status.readyReplicas"), Column("URL", "status.url"),
+         Column("DESIRED", "status.desiredReplicas", wide=True),
          Column("LAYER", "spec.deployToLayer", wide=True), Column("RESTARTS", "status.restarts", wide=True)),
         about="One serving service: a version of a model, a place, and a number of replicas.",
         everyday=True,

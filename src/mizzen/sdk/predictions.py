@@ -76,6 +76,10 @@ class Predictions(Calls):
             return None
         return dict(response.json()) if response.content else {}
 
+    async def delay(self, name: str) -> str:
+        """Why a call of it would have to wait, such as for a replica that starts; empty when it would not."""
+        return str((await self.answers(f"{self._path(name)}/ready") or {}).get("reason", ""))
+
     async def served(self) -> list[dict[str, Any]]:
         """The names that the inference API answers for in this namespace: {"name", "version", "ready"} each."""
         return list((await self.answers(f"{self._prefix}/v2/models") or {}).get("models", []))

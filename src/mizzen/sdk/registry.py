@@ -249,6 +249,21 @@ class Registry(Looking, Predictions):
 
         return await scaling.scale(self, name, replicas, wait=wait, seconds=timeout)
 
+    async def autoscale(
+        self,
+        name: str,
+        limits: Mapping[str, float] | None,
+        *,
+        replicas: int | None = None,
+        wait: bool = True,
+        timeout: float = deployment.TIMEOUT,  # noqa: ASYNC109
+    ) -> str:
+        """Let the number of processes follow the load, within limits: fields of `spec.autoScale`, such as
+        {"minReplicas": 0, "maxReplicas": 3}; those that are not given stay as they are. None: let `replicas` say it."""
+        from mizzen.sdk import scaling
+
+        return await scaling.autoscale(self, name, limits, replicas=replicas, wait=wait, seconds=timeout)
+
     async def wait_ready(
         self,
         server: str,

@@ -29,15 +29,34 @@ async def scale(plane: Registry, name: str, replicas: int, *, wait: bool, second
     return server
 
 
+async def autoscale(
+    plane: Registry, name: str, limits: Mapping[str, float] | None, *, replicas: int | None, wait: bool, seconds: float
+) -> str:
+    """Let the load say how many, within `limits`, which are fields of `spec.autoScale`; None: let `replicas` say it."""
+    server = await plane.server_of(name)
+    change: dict[str, Any] = {"autoScale": limits}
+    if replicas is not None:
+        change["replicas"] = replicas
+    await plane.request(
+        "PATCH",
+        plane.path("inferencemodels", server),
+        body={"spec": change},
+        headers={"content-type": "application/merge-patch+json"},
+    )
+    if wait:
+        await _wait_scaled(plane, server, seconds)
+    return server
+
+
 async def _wait_scaled(plane: Registry, server: str, seconds: float) -> None:
     said, why = f"{server} is not scaled", ""
     try:
         async with asyncio.timeout(seconds):
             while True:
                 resource = await plane.get("inferencemodels", server)
-                wanted, status = _wanted(resource["spec"]), resource.get("status", {})
+                wanted, status = _wanted(resource), resource.get("status", {})
                 running, ready = status.get("replicas") or 0, status.get("readyReplicas") or 0
-                if running == ready == wanted:
+                if running == ready == wanted and _is_current(resource):
                     return
                 said = f"{ready} of {wanted} replicas are ready"
                 condition = deployment.hopeless(resource) or condition_of(resource, "Ready")
@@ -53,6 +72,16 @@ async def _wait_scaled(plane: Registry, server: str, seconds: float) -> None:
     raise errors.ModelFailed(f"{said}: {why}", hint=f"logs: 'mizzen logs {server}'")
 
 
-def _wanted(spec: Mapping[str, Any]) -> int:
+def _wanted(server: Mapping[str, Any]) -> int:
+    """As the load says, or else the spec."""
+    spec, desired = server["spec"], (server.get("status") or {}).get("desiredReplicas")
     asked = int(spec.get("replicas", 1))
-    return min(asked, 1) if spec.get("deployToLayer") == "edge" else asked  # where one process runs, as was warned
+    if spec.get("deployToLayer") == "edge":
+        return min(asked, 1)  # where one process runs, as was warned
+    return int(desired) if asked and spec.get("autoScale") and desired is not None else asked
+
+
+def _is_current(server: Mapping[str, Any]) -> bool:
+    """Does the status speak of a load, if the spec does?"""
+    told = (server.get("status") or {}).get("observedGeneration") == server["metadata"].get("generation")
+    return told or not server["spec"].get("autoScale")

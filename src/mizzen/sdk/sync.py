@@ -168,6 +168,19 @@ class Plane:
         """
         return self._loop.run(self._plane.scale(name, replicas, wait=wait, timeout=timeout))
 
+    def autoscale(
+        self,
+        name: str,
+        limits: Mapping[str, float] | None,
+        *,
+        replicas: int | None = None,
+        wait: bool = True,
+        timeout: float = deployment.TIMEOUT,
+    ) -> str:
+        """Let the number of processes follow the load, within limits: fields of `spec.autoScale`, such as
+        {"minReplicas": 0, "maxReplicas": 3}; those that are not given stay as they are. None: let `replicas` say it."""
+        return self._loop.run(self._plane.autoscale(name, limits, replicas=replicas, wait=wait, timeout=timeout))
+
     def predict(
         self, name: str, inputs: Any, *, outputs: Sequence[str] | None = None, timeout_ms: int | None = None
     ) -> Prediction:

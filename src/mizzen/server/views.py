@@ -118,9 +118,15 @@ def server(resource: Resource, inference_url: str) -> dict[str, Any]:
         "version": version_of(resource),
         "url": resource.status.get("url") or url_of(inference_url, resource.ref),
         "ready": ready(resource),
-        "replicas": resource.spec.get("replicas", 1),
+        "replicas": _wanted(resource),
         "readyReplicas": resource.status.get("readyReplicas", 0),
     }
+
+
+def _wanted(server: Resource) -> Any:
+    """Replicas that there should be: the load says so, or the spec."""
+    desired = server.status.get("desiredReplicas")
+    return server.spec.get("replicas", 1) if desired is None else desired
 
 
 def _time(time: datetime | None) -> str:

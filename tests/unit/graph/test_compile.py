@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -127,6 +128,26 @@ def test_a_server_without_replicas_is_passed_over_while_another_has_some() -> No
         inference_model("b", serving="1"), workload("b.1", "ready"),
     )  # fmt: skip
     assert servers(table, "iris") == ("default/b",)
+
+
+def test_a_server_that_rests_is_asked_all_the_same_unless_it_cannot_start() -> None:
+    scale = {"minReplicas": 0, "maxReplicas": 2}
+    resource = inference_model("a", serving="1", autoScale=scale)
+
+    def told(*states: str, **more: Any) -> tuple[bool, bool, str, tuple[str, ...]]:
+        table = compiled(
+            model(current="1"), replace(resource, spec={**resource.spec, **more}), workload("a.1", *states)
+        )
+        [server] = table.servers
+        return server.scaled, server.wakes, server.phase, servers(table, "iris")
+
+    asked = ("default/a",)
+    assert told() == (True, True, "none runs while nobody asks", asked)
+    assert told("starting") == (True, True, "one is starting", asked)
+    assert told("ready") == (True, True, "", asked)
+    assert told("failed") == (True, False, "", ())
+    assert told(autoScale={**scale, "minReplicas": 1}) == (True, False, "", ())
+    assert told(replicas=0) == told(deployToLayer="edge") == (False, False, "", ())
 
 
 def test_who_wins_a_name() -> None:

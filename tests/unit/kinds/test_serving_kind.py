@@ -98,6 +98,7 @@ def test_a_key_that_is_there_turns_it_on(field: str, default: dict[str, Any], gi
         {"gpu": 1},
         {"batching": {"batchSize": 32}},
         {"autoScale": {"maxReplicas": 1}},
+        {"autoScale": {"minReplicas": 0, "maxReplicas": 1, "quietSeconds": 10}},
     ],
 )
 def test_what_is_fine(fields: dict[str, Any]) -> None:
@@ -132,6 +133,8 @@ def test_what_is_fine(fields: dict[str, Any]) -> None:
         ({"autoScale": {"minReplicas": 3, "maxReplicas": 2}}, "spec.autoScale.minReplicas: 3 is above maxReplicas, 2"),
         ({"autoScale": None}, "spec.autoScale.maxReplicas: required"),
         ({"autoScale": {"maxReplicas": 2, "target": 0}}, "spec.autoScale.target: must be at least 1, not 0"),
+        ({"autoScale": {"maxReplicas": 2, "minReplicas": -1}}, "spec.autoScale.minReplicas: must be at least 0, not -1"),
+        ({"autoScale": {"maxReplicas": 2, "quietSeconds": 0}}, "spec.autoScale.quietSeconds: must be at least 1, not 0"),
         ({"batching": {"batchSize": "auto"}}, "spec.batching.batchSize: 'auto' needs spec.timeoutMs, the latency to stay within"),
         ({"batching": {"batchSize": "x"}}, "spec.batching.batchSize: must be a whole number from 1 to 4096, or 'auto'"),
         ({"batching": {"batchSize": 0}}, "spec.batching.batchSize: must be a whole number from 1 to 4096, or 'auto'"),
@@ -171,6 +174,7 @@ def test_what_is_wrong(fields: dict[str, Any], fault: str) -> None:
         ({"deployToLayer": "edge", "replicas": 3}, "spec.replicas: on the edge one process runs, not 3"),
         ({"deployToLayer": "edge", "autoScale": {"maxReplicas": 3}}, "spec.autoScale: ignored: on the edge one process runs"),
         ({"replicas": 20, "autoScale": {"maxReplicas": 3}}, "spec.replicas: starts with 3: autoScale allows 1 to 3"),
+        ({"autoScale": {"minReplicas": 0, "maxReplicas": 3, "standby": 2}}, "spec.autoScale.standby: 2 stay while nobody asks, which is more than minReplicas"),
         ({"frameworkType": "pytorhc"}, "spec.frameworkType: unknown framework 'pytorhc'; did you mean 'pytorch'?"),
     ],
 )  # fmt: skip

@@ -231,6 +231,34 @@ def test_scale_waits_until_it_is_so_and_says_why_it_is_not(control: Harness, inf
     on(control.url, inference.url, work)
 
 
+def test_limits_within_which_the_load_says_how_many(control: Harness, inference: Answers) -> None:
+    path = control.file("model.joblib")
+
+    def report(generation: int, desired: int | None, ready: int) -> None:
+        server = control.run(control.store.get(Ref("InferenceModel", "iris-1")))
+        status = {"observed_generation": generation, "desired_replicas": desired, "replicas": ready}
+        told = InferenceModelStatus.of(server).model_copy(update=status | {"ready_replicas": ready})
+        control.run(control.store.update_status(server.with_status(told), "system"))
+
+    async def work(plane: AsyncPlane) -> None:
+        await plane.deploy("iris", path, wait=False)
+        await asyncio.to_thread(report, 1, None, 1)
+        limits = {"minReplicas": 0, "maxReplicas": 3}
+        with pytest.raises(errors.DeadlineExceeded):  # what is told is of the time before
+            await plane.autoscale("iris", limits, timeout=0.3)
+        await asyncio.to_thread(report, 2, 2, 2)
+        assert await plane.autoscale("iris", limits) == "iris-1"
+        assert await plane.autoscale("iris", {"target": 8}, wait=False) == "iris-1"
+        assert (await plane.get("inferencemodels", "iris-1"))["spec"]["autoScale"] == {**limits, "target": 8}
+        with pytest.raises(errors.Invalid, match="follows the load"):
+            await plane.scale("iris", 2)
+        await plane.autoscale("iris", None, replicas=2)
+        spec = (await plane.get("inferencemodels", "iris-1"))["spec"]
+        assert (spec["replicas"], "autoScale" in spec) == (2, False)
+
+    on(control.url, inference.url, work)
+
+
 def test_watch_tells_what_is_there_and_what_comes(control: Harness, inference: Answers) -> None:
     async def work(plane: AsyncPlane) -> list[tuple[str, str]]:
         await plane.request("POST", "/model", body={"name": "one"})

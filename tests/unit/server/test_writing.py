@@ -240,6 +240,25 @@ def test_replicas_are_scaled(admin: httpx2.Client, one: dict[str, Any]) -> None:
     assert admin.get(f"{IRIS}/scale").status_code == 404
 
 
+def test_what_follows_the_load_is_only_stopped_and_begun(admin: httpx2.Client, one: dict[str, Any]) -> None:
+    limits = {"autoScale": {"minReplicas": 1, "maxReplicas": 3}}
+    made(patch(admin, MERGE, {"spec": {**limits, "replicas": 2}}, path=ONE))
+
+    def scaled(replicas: int) -> httpx2.Response:
+        return admin.put(f"{ONE}/scale", json={"spec": {"replicas": replicas}})
+
+    refused = scaled(3)
+    assert causes(refused) == {
+        "spec.replicas": "follows the load, within spec.autoScale; only 0 may be given, to stop it"
+    }
+    assert "mizzen scale one MIN-MAX" in refused.text
+    assert made(scaled(2))["spec"] == {"replicas": 2}, "as it is"
+    assert made(scaled(0))["spec"] == {"replicas": 0}
+    assert made(scaled(3))["spec"] == {"replicas": 3}
+    made(patch(admin, MERGE, {"spec": {"autoScale": None}}, path=ONE))
+    assert made(scaled(1))["spec"] == {"replicas": 1}
+
+
 def test_a_scale_is_of_the_object_that_the_path_names(admin: httpx2.Client, one: dict[str, Any]) -> None:
     scaled = {"spec": {"replicas": 0}}
     other = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "two", "namespace": "lab"}}

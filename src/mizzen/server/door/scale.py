@@ -66,7 +66,7 @@ def shown(resource: Resource) -> dict[str, Any]:
     return {
         "kind": "Scale", "apiVersion": VERSION,
         "metadata": {name: meta[name] for name in TOLD if name in meta},
-        "spec": {"replicas": resource.spec.get("replicas", 1)},
+        "spec": {"replicas": _asked(resource)},
         "status": {"replicas": resource.status.get("readyReplicas") or 0, "selector": ""},
     }  # fmt: skip
 
@@ -79,6 +79,12 @@ def _scaled(old: Resource, scale: Any, strictness: Strictness) -> Wish:
     faults = [*(strange if strictness == "Strict" else ()), *_other_faults(old, scale, metadata)]
     if spec.get("replicas") is None:
         faults.append(Fault("spec.replicas", "required"))
+    elif _follows_load(old) and spec["replicas"] not in (0, _asked(old)):
+        faults.append(
+            Fault("spec.replicas", "follows the load, within spec.autoScale; only 0 may be given, to stop it")
+        )
+        hint = f"'mizzen scale {old.meta.name} MIN-MAX' changes the limits, a number with --fixed ends them"
+        raise Invalid("the Scale is invalid: " + "; ".join(map(str, faults)), hint=hint, faults=tuple(faults))
     if faults:
         raise Invalid.of("the Scale", tuple(faults))
     wire = old.wire()
@@ -87,6 +93,16 @@ def _scaled(old: Resource, scale: Any, strictness: Strictness) -> Wish:
     told = tuple(Warn(fault.path, fault.message) for fault in strange) if strictness == "Warn" else ()
     document = {**wire, "metadata": {**wire["metadata"], **meant}, "spec": {**old.spec, "replicas": spec["replicas"]}}
     return Wish(document, warnings=told)
+
+
+def _follows_load(server: Resource) -> bool:
+    """Does autoScale say how many there are? Not of what is stopped: that is begun with as many as are given."""
+    scaled = isinstance(server.spec.get("autoScale"), Mapping) and server.spec.get("deployToLayer") != "edge"
+    return scaled and _asked(server) != 0
+
+
+def _asked(server: Resource) -> Any:
+    return server.spec.get("replicas", 1)
 
 
 def _other_faults(old: Resource, scale: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[Fault]:
