@@ -15,7 +15,7 @@ PY := .venv/bin/python
 READY := .venv/.ready
 COMPILED := .venv/.compiled
 # Of the frameworks, those that `make test` serves; the heavy ones have an environment of their own.
-EXTRAS := sklearn xgboost lightgbm onnx environments otel
+EXTRAS := sklearn xgboost lightgbm onnx environments
 HEAVY := sklearn xgboost onnx tensorflow mlflow
 SOURCES := $(shell find src -name '*.py')
 CODE := src tests bench tools examples

@@ -9,6 +9,7 @@ import re
 import socket
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -17,6 +18,7 @@ import yaml
 
 from tests.conformance.kubectl import CHECKOUT
 from tests.support import caller, load, planes
+from tests.support.collector import collecting
 from tools.derived import dashboard
 
 BIN = CHECKOUT / ".venvs" / "prometheus" / "usr" / "bin"
@@ -37,6 +39,13 @@ QUIET = ("mizzen_reconcile_queue_length", "mizzen_reconcile_failing")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[planes.TestPlane]:
     folder = tmp_path_factory.mktemp("scraped")
     (folder / "weigh.py").write_text(MODEL)
+    (folder / "data").mkdir(mode=0o700)
+    with collecting() as collector:
+        (folder / "data" / "settings.toml").write_text(f'otel_endpoint = "{collector.url}"\n')
+        yield from _busy(folder)
+
+
+def _busy(folder: Path) -> Iterator[planes.TestPlane]:
     with planes.running_plane(folder / "data", "--gateways", "2") as running:
         running.cli("deploy", "weigh:predict", "--name", "weigher", cwd=folder)
         tensor = {"name": "input", "datatype": "FP64", "shape": [1, 4], "data": [666.0] * 4}

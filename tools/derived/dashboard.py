@@ -67,8 +67,9 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel("Queue wait", "From a request being read to a replica being sent it.",
                   quantiles("mizzen_queue_wait_seconds"), "s"),
-            Panel("Waiting", "Calls that wait for a replica.",
-                  ((VERSION, "sum by (namespace, model, version) (mizzen_queue_length{of})"),)),
+            Panel("Waiting", "Calls that wait for a replica, and those of them that wait because none is ready.",
+                  ((VERSION, "sum by (namespace, model, version) (mizzen_queue_length{of})"),
+                   (f"{VERSION} held", "sum by (namespace, model, version) (mizzen_held_requests{of})"))),
             Panel("Batch size", "Calls in one call of the model: on average, and what 95 of 100 batches do not exceed.",
                   ((f"{VERSION} mean", rate("mizzen_batch_size_sum") + " / " + rate("mizzen_batch_size_count")),
                    (f"{VERSION} p95", "histogram_quantile(0.95, sum by (le, namespace, model, version) "
@@ -88,8 +89,9 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "Replicas",
         (
-            Panel("Ready", "Replicas that gateways may send to.",
-                  ((VERSION, "max by (namespace, model, version) (mizzen_replicas_ready{of})"),)),
+            Panel("Replicas", "Those that gateways may send to, and how many there should be.",
+                  ((f"{VERSION} ready", "max by (namespace, model, version) (mizzen_replicas_ready{of})"),
+                   (f"{VERSION} wanted", "mizzen_replicas_wanted{of}"))),
             Panel("Memory", "Resident memory of each replica.",
                   ((REPLICA, "mizzen_replica_resident_memory_bytes{of}"),), "bytes"),
             Panel("CPU", "Cores that each replica uses.",
@@ -112,6 +114,9 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                    ("{{kind}} failing", "sum by (kind) (mizzen_reconcile_failing) > 0"))),
             Panel("Objects", "Of each kind.", (("{{kind}}", "mizzen_resources"),)),
             Panel("Store", "Size of the store's files.", (("store", "mizzen_store_bytes"),), "bytes"),
+            Panel("Traces", "Requests whose spans a collector took, or nobody did; empty where nothing is traced.",
+                  (("{{gateway}} sent", rate("mizzen_traces_sent_total", "gateway", "")),
+                   ("{{gateway}} lost", rate("mizzen_traces_lost_total", "gateway", ""))), "reqps"),
         ),
     ),
 )  # fmt: skip
