@@ -25,11 +25,11 @@ ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
 MOVED := moved
 endif
 
-# PORT=n is the control API, n + 1 the inference API, n + 3 the control API with TLS; PORT=0 lets the system pick all.
+# PORT=n is the control API, n + 1 the inference API, n + 2 the same over gRPC, n + 3 the control API with TLS; PORT=0 lets the system pick all.
 ifeq ($(PORT),0)
-PORTS := --port 0 --inference-port 0 --tls-port 0
+PORTS := --port 0 --inference-port 0 --grpc-port 0 --tls-port 0
 else ifneq ($(PORT),)
-PORTS := --port $(PORT) --inference-port $(shell expr $(PORT) + 1) --tls-port $(shell expr $(PORT) + 3)
+PORTS := --port $(PORT) --inference-port $(shell expr $(PORT) + 1) --grpc-port $(shell expr $(PORT) + 2) --tls-port $(shell expr $(PORT) + 3)
 endif
 
 .DEFAULT_GOAL := help

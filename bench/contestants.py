@@ -146,7 +146,7 @@ class Mizzen:
 
     def start(self) -> None:
         before = children_cpu()
-        self._cli("up", "--detach", "--port", "0", "--inference-port", "0", "--tls-port", "0")
+        self._cli("up", "--detach", "--port", "0", "--inference-port", "0", "--grpc-port", "0", "--tls-port", "0")
         self.up_cpu_seconds = children_cpu() - before + procfs.cpu_seconds(self.processes())
         self._cli("deploy", str(self.model), "--name", MODEL)
         self.url = json.loads(self._cli("status", "-o", "json"))["inference_url"].rstrip("/") + PATH

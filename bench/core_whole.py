@@ -95,7 +95,7 @@ class WholePlane:
 
     def start(self, what: str) -> Start:
         before = self._position()
-        self._mizzen("up", "--detach", "--port", "0", "--inference-port", "0", "--tls-port", "0")
+        self._mizzen("up", "--detach", "--port", "0", "--inference-port", "0", "--grpc-port", "0", "--tls-port", "0")
         there = procfs.with_environment("MIZZEN_DATA_DIR", str(self.data_dir.resolve()))
         [self._pid] = [pid for pid in there if contestants.role(pid) == "plane"]
         ready = procfs.precise_cpu_seconds(self._pid)

@@ -1,5 +1,5 @@
-"""What is derived from the code: docs/reference/, deploy/crds/, deploy/grafana/ and the OpenAPI documents. The same
-code always gives the same files.
+"""What is derived from the code: docs/reference/, deploy/crds/, deploy/grafana/, the OpenAPI documents and the
+descriptors of gRPC. The same code always gives the same files.
 
 `python -m tools.gen` writes them; with `--check` it only says which are stale, and exits 1.
 """
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.derived import crds, dashboard, door, inference, openapi
+from tools.derived import crds, dashboard, descriptors, door, inference, openapi
 from tools.reference import cli, conditions, errors, http, kinds, modules, sdk, settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,11 +32,11 @@ FOLDERS = (
 """Hold nothing but derived files."""
 
 
-def files() -> dict[str, str]:
+def files() -> dict[str, str | bytes]:
     """Path to content, of all of them."""
-    single = {name: page() for name, page in PAGES.items()}
-    documents = crds.pages() | openapi.pages() | inference.pages() | door.pages() | dashboard.pages()
-    return single | kinds.pages() | modules.pages() | documents
+    pages = {name: page() for name, page in PAGES.items()} | kinds.pages() | modules.pages()
+    pages |= crds.pages() | openapi.pages() | inference.pages() | door.pages() | dashboard.pages()
+    return {**pages, **descriptors.files()}
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is stale")
     options = parser.parse_args(arguments)
     wanted = files()
-    stale = [name for name, text in wanted.items() if write(root / name, text, dry=options.check)]
+    stale = [name for name, content in wanted.items() if write(root / name, content, dry=options.check)]
     stale += [name for name in _left_over(root, wanted) if remove(root / name, dry=options.check)]
     if not options.check:
         print("\n".join(f"wrote {name}" for name in stale) or "Generated files are current.")
@@ -56,13 +56,14 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     return 0
 
 
-def write(path: Path, text: str, *, dry: bool) -> bool:
-    """Whether the page differed from `text`."""
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
+def write(path: Path, content: str | bytes, *, dry: bool) -> bool:
+    """Whether the file differed from `content`."""
+    data = content.encode() if isinstance(content, str) else content
+    if path.is_file() and path.read_bytes() == data:
         return False
     if not dry:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(data)
     return True
 
 
@@ -72,7 +73,7 @@ def remove(path: Path, *, dry: bool) -> bool:
     return True
 
 
-def _left_over(root: Path, wanted: Mapping[str, str]) -> list[str]:
+def _left_over(root: Path, wanted: Mapping[str, str | bytes]) -> list[str]:
     """Of kinds and types that are gone."""
     there = {path.relative_to(root).as_posix() for pattern in FOLDERS for path in root.glob(pattern)}
     return sorted(there - set(wanted))

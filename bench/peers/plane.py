@@ -30,7 +30,7 @@ class Plane(contestants.Mizzen):
 
     def start(self) -> None:
         self.folder.mkdir()
-        self._cli("up", "--detach", "--port", "0", "--inference-port", "0", "--tls-port", "0")
+        self._cli("up", "--detach", "--port", "0", "--inference-port", "0", "--grpc-port", "0", "--tls-port", "0")
         if self.spec is None:
             self._cli("deploy", str(self.model), "--name", "m")
         else:

@@ -21,7 +21,7 @@ from mizzen.errors import Fault, Invalid
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _ORIGIN = re.compile(r"https?://([a-z0-9]([-.a-z0-9]*[a-z0-9])?|\[[0-9a-f:]+\])(:[0-9]{1,5})?", re.IGNORECASE)
-PORTS = ("port", "inference_port", "tls_port")
+PORTS = ("port", "inference_port", "grpc_port", "tls_port")
 
 WORDS: dict[type[Any], str] = {
     int: "a whole number", float: "a number", str: "a text", bool: "true or false", tuple: "a list of texts",
@@ -71,6 +71,7 @@ class Settings:
     )
     port: int = _setting(8470, "Port of the control API; 0 picks a free one and keeps it.")
     inference_port: int = _setting(8471, "Port of the inference API; 0 picks a free one and keeps it.")
+    grpc_port: int = _setting(8472, "Port of the inference API over gRPC; 0 picks a free one and keeps it.")
     tls_port: int = _setting(
         8473, "Port of the control API with TLS, under a CA of its own; 0 picks a free one and keeps it."
     )

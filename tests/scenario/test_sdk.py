@@ -19,7 +19,7 @@ import mizzen
 
 FACTOR = 3
 
-plane = mizzen.start(sys.argv[1], port=0, inference_port=0, tls_port=0)
+plane = mizzen.start(sys.argv[1], port=0, inference_port=0, grpc_port=0, tls_port=0)
 
 fitted = LinearRegression(fit_intercept=False).fit(numpy.eye(4), numpy.array([1.0, 10.0, 100.0, 1000.0]))
 plane.deploy("weigher", fitted)

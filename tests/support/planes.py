@@ -20,7 +20,7 @@ from tests.support import commands
 
 T = TypeVar("T")
 
-ANY_PORTS = ("--port", "0", "--inference-port", "0", "--tls-port", "0")
+ANY_PORTS = ("--port", "0", "--inference-port", "0", "--grpc-port", "0", "--tls-port", "0")
 FREE_PORTS = ("--detach", *ANY_PORTS)
 
 
@@ -34,6 +34,7 @@ class TestPlane:
     control_url: str
     inference_url: str
     tls_url: str
+    grpc_address: str
 
     def cli(
         self, *words: str, cwd: Path | None = None, check: bool = True, **environ: str
@@ -82,7 +83,8 @@ def running_plane(data_dir: Path, *flags: str) -> Iterator[TestPlane]:
     try:
         run_cli(data_dir, "up", *FREE_PORTS, *flags)
         status = json.loads(run_cli(data_dir, "status", "-o", "json").stdout)
-        yield TestPlane(data_dir, status["control_url"], status["inference_url"], status["tls_url"])
+        names = ("control_url", "inference_url", "tls_url", "grpc_address")
+        yield TestPlane(data_dir, *(status[name] for name in names))
     except BaseException:
         for log in sorted((data_dir / "logs").glob("*.log")):
             sys.stderr.write(f"---- {log.name}\n{log.read_text(errors='replace')[-3000:]}\n")

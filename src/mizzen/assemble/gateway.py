@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 from typing import cast
 
-from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_of
+from mizzen.assemble.running import grpc_of, inference_of, socket_of, until_stopped, url_of
 from mizzen.gateway.accesslog import Logged
 from mizzen.gateway.naps import Bounds
 from mizzen.gateway.serve import Guard, Limits, Records, serve
@@ -55,6 +55,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     await until_stopped(
         serve(
             socket=listening,
+            grpc_socket=grpc_of(listeners),
             tls=_shown(settings) if secure else None,
             table=settings.root / "table.json",
             control=_reachable(socket_of(listeners["control"])),

@@ -40,3 +40,10 @@ def inference_of(listeners: Mapping[str, int]) -> tuple[socket.socket, bool]:
     """The socket of the inference API, and whether it speaks TLS: its name says so to everybody who is told of it."""
     tls = "inference-tls" in listeners
     return socket_of(listeners["inference-tls" if tls else "inference"]), tls
+
+
+def grpc_of(listeners: Mapping[str, int]) -> socket.socket | None:
+    """The socket of the inference API over gRPC, with TLS where that has it. A supervisor that was started before
+    there was gRPC holds none."""
+    found = listeners.get("grpc-tls" if "inference-tls" in listeners else "grpc")
+    return None if found is None else socket_of(found)

@@ -78,13 +78,13 @@ def boot(settings: Settings, home: Home) -> Boot:
             rank=rank,
         )
 
+    tls = "-tls" if settings.inference_tls else ""
     return Boot(
         listeners=(
             Listener("control", settings.plain_host, settings.port),
             Listener("control-tls", settings.host, settings.tls_port),
-            Listener(
-                "inference-tls" if settings.inference_tls else "inference", settings.host, settings.inference_port
-            ),
+            Listener(f"inference{tls}", settings.host, settings.inference_port),
+            Listener(f"grpc{tls}", settings.host, settings.grpc_port),
         ),
         processes=(
             process("plane", "plane", RANK_PLANE),

@@ -29,6 +29,9 @@ def up(
     inference_port: Annotated[
         int | None, typer.Option(help="Of the inference API; 0: a free one [default: 8471].")
     ] = None,
+    grpc_port: Annotated[
+        int | None, typer.Option(help="Of the inference API over gRPC; 0: a free one [default: 8472].")
+    ] = None,
     tls_port: Annotated[
         int | None, typer.Option(help="Of the control API with TLS; 0: a free one [default: 8473].")
     ] = None,
@@ -50,14 +53,14 @@ def up(
     \b
     Example:
       mizzen up --demo
-      mizzen up --port 0 --inference-port 0 --tls-port 0 --detach
+      mizzen up --port 0 --inference-port 0 --grpc-port 0 --tls-port 0 --detach
       mizzen up --host 192.168.7.4 --inference-tls
     """
     from mizzen.cli import viewer
     from mizzen.settings import Settings
 
     began = time.monotonic()
-    ports = {"port": port, "inference_port": inference_port, "tls_port": tls_port}
+    ports = {"port": port, "inference_port": inference_port, "grpc_port": grpc_port, "tls_port": tls_port}
     flags: dict[str, Any] = {"host": host, **ports, "gateways": gateways}
     flags |= {"insecure": True} if insecure else {}
     flags |= {"inference_tls": True} if inference_tls else {}
@@ -103,7 +106,7 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
         "control_url": place.control_url,
         "tls_url": place.tls_url,
         "inference_url": place.inference_url,
-        "grpc_address": None,
+        "grpc_address": place.grpc_address,
         "data_dir": str(home.data_dir),
         "pid": next((process["pid"] for process in processes if process["key"] == "plane"), None),
         "supervisor_pid": info["pid"],
@@ -114,7 +117,7 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
     if form is not Format.TABLE:
         output.data(found, form)
         return
-    for key in ("control_url", "tls_url", "inference_url", "data_dir", "supervisor_pid"):
+    for key in ("control_url", "tls_url", "inference_url", "grpc_address", "data_dir", "supervisor_pid"):
         output.say(f"{key.replace('_', ' '):<15} {found[key] or ''}")
     output.say()
     output.table(

@@ -107,7 +107,9 @@ def _started(settings: Settings, home: Home) -> starting.Running:
     except launch.StartFailed as failure:
         hint = f"see {home.supervisor_log}"
         if failure.reason is launch.Reason.PORT_TAKEN:
-            hint = "end that program, or let free ports be picked: --port 0 --inference-port 0 --tls-port 0"
+            hint = (
+                "end that program, or let free ports be picked: --port 0 --inference-port 0 --grpc-port 0 --tls-port 0"
+            )
         raise errors.Unavailable(str(failure), hint=hint) from failure
 
 

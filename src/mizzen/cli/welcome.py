@@ -26,6 +26,8 @@ async def show(place: Place, data_dir: Path, *, strangers: bool = True) -> None:
     if place.tls_url:
         output.tell(f"  with TLS     {place.tls_url}")
     output.tell(f"inference API  {place.inference_url}")
+    if place.grpc_address:
+        output.tell(f"  over gRPC    {place.grpc_address}")
     output.tell(f"logs           {_short(data_dir / 'logs')}")
     output.tell()
     output.tell("Try it:")

@@ -104,6 +104,21 @@ class App:
             answer = error(500, "internal error")
         await visit.end(answer, send)
 
+    # What gRPC asks, without a request of HTTP/1.1
+
+    async def told(self, asked: Asked, found: Found) -> Answer:
+        """What can be read; waits where a replica has to be asked and is about to be there."""
+        return await self._held(asked, found, [])
+
+    async def listed(self, asked: Asked, found: Found, *, ready: bool) -> Answer:
+        return self._teller.listed(asked, found, ready=ready)
+
+    async def changed(self, asked: Asked, found: Found, parameters: dict[str, Any]) -> Answer:
+        try:
+            return self._outcome(await self._change(asked, found, parameters))
+        except (ValueError, Unavailable) as fault:
+            return self._fault(fault)
+
     async def _read(self, visit: Visit, found: Found) -> Answer | None:
         asked, headers = visit.asked, visit.headers
         answer = self._teller.tell(asked, found, headers)
@@ -118,7 +133,9 @@ class App:
         end = self._service.clock() + HELD_SECONDS
         while True:
             answer = self._teller.tell(asked, found, headers)
-            if answer.code != UNAVAILABLE or self._service.clock() >= end or not self._may_hold(found):
+            if answer.code != UNAVAILABLE or found.what not in SIGNED:
+                return answer
+            if self._service.clock() >= end or not self._may_hold(found):
                 return answer
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -140,8 +157,11 @@ class App:
         except Refused as refused:
             return refused.answer
         except (ValueError, NotFound, Unavailable, TooLarge, UnsupportedMediaType) as fault:
-            code, *more = next(row for kind, row in _REFUSALS.items() if isinstance(fault, kind))
-            return self._teller.refused(code, str(fault), *more)
+            return self._fault(fault)
+
+    def _fault(self, fault: Exception) -> Answer:
+        code, *more = next(row for kind, row in _REFUSALS.items() if isinstance(fault, kind))
+        return self._teller.refused(code, str(fault), *more)
 
     async def _repository(self, visit: Visit, found: Found) -> Answer | None:
         body = await self._body(visit, MOST_WISHED)
@@ -149,7 +169,9 @@ class App:
             return None
         if found.what == "repository":
             return self._teller.listed(visit.asked, found, ready=_parsed(body, _Index).ready)
-        return await self._change(visit, found, _parsed(body, _Change))
+        work = self._change(visit.asked, found, _parsed(body, _Change).parameters)
+        done = await _unless_gone(visit.receive, work)
+        return None if done is None else self._outcome(done)
 
     async def _infer(self, visit: Visit, found: Found) -> Answer | None:
         self._callable(visit.asked, found)
@@ -177,18 +199,18 @@ class App:
         endpoint = self._teller.endpoint(found)
         return endpoint.spoken(V1) if found.what == "predict" else endpoint
 
-    async def _change(self, visit: Visit, found: Found, wish: _Change) -> Answer | None:
+    async def _change(self, asked: Asked, found: Found, parameters: dict[str, Any]) -> Told:
         """Load or unload: the plane's to do, and to say who may."""
-        if unknown := wish.parameters.keys() - {"unload_dependents"}:
+        if unknown := parameters.keys() - {"unload_dependents"}:
             raise ValueError(
                 f"parameters.{v2.cited(min(unknown))}: is not offered here; a model's spec says how it is served"
             )
-        if not isinstance(wish.parameters.get("unload_dependents", False), bool):
+        if not isinstance(parameters.get("unload_dependents", False), bool):
             raise ValueError("parameters.unload_dependents: expected true or false")  # noqa: TRY004 - bad data
-        change = self._control.change(found.namespace, found.model, found.what, visit.asked.credentials)
-        done = await _unless_gone(visit.receive, self._changed(found, change))
-        if done is None:
-            return None
+        change = self._control.change(found.namespace, found.model, found.what, asked.credentials)
+        return await self._changed(found, change)
+
+    def _outcome(self, done: Told) -> Answer:
         more = {UNAUTHENTICATED: (CHALLENGE,), UNAVAILABLE: (RETRY,)}.get(done.code, ())
         return told({}) if done.code == 200 else self._teller.refused(done.code, done.message, *more)
 

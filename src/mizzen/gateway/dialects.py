@@ -90,7 +90,7 @@ class _V2:
         parameters, outputs = request.parameters, request.outputs
         if options.timeout_ms is not None or parameters is not None:
             call.seconds = min(
-                call.seconds, _milliseconds(options.timeout_ms), v2.timeout_seconds(parameters) or call.seconds
+                call.seconds, milliseconds(options.timeout_ms), v2.timeout_seconds(parameters) or call.seconds
             )
         queues = call.endpoint.queues
         signature = queues[0].signature if queues else None
@@ -114,7 +114,7 @@ class _V1:
     def read(self, call: Inference, service: Service, body: bytes, options: Options) -> None:
         call.id = options.id or service.new_id()
         if options.timeout_ms is not None:
-            call.seconds = min(call.seconds, _milliseconds(options.timeout_ms))
+            call.seconds = min(call.seconds, milliseconds(options.timeout_ms))
         if not _OBJECT.match(body):
             raise ValueError("the body: expected an object" if body else "the body is empty")
         call.plain = False
@@ -128,11 +128,11 @@ V2: Dialect = _V2()
 V1: Dialect = _V1()
 
 
-def _milliseconds(header: bytes | None) -> float:
-    """In seconds."""
+def milliseconds(header: bytes | None) -> float:
+    """What Mizzen-Timeout-Ms says, in seconds. ValueError."""
     if header is None:
         return float("inf")
-    milliseconds = float(header) if _MILLISECONDS.fullmatch(header) else 0.0
-    if milliseconds <= 0:
+    value = float(header) if _MILLISECONDS.fullmatch(header) else 0.0
+    if value <= 0:
         raise ValueError("header Mizzen-Timeout-Ms: expected a positive number")
-    return milliseconds / 1000
+    return value / 1000

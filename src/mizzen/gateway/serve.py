@@ -1,6 +1,6 @@
 """Builds one gateway process and runs it until it is told to stop.
 
-Run it with uvloop: `uvloop.run(serve(...))`. The listening socket is handed in; several gateways may share it.
+Run it with uvloop: `uvloop.run(serve(...))`. The listening sockets are handed in; several gateways may share them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mizzen.access import published
 from mizzen.gateway.accesslog import AccessLog, Logged
@@ -27,6 +28,7 @@ from mizzen.gateway.cors import Cors
 from mizzen.gateway.demand import DemandReport
 from mizzen.gateway.exchange import Front
 from mizzen.gateway.front import FastProtocol
+from mizzen.gateway.grpc.service import GrpcService
 from mizzen.gateway.infer import Service
 from mizzen.gateway.intake import Intake
 from mizzen.gateway.metrics import Metrics
@@ -41,7 +43,8 @@ from mizzen.gateway.watched import WatchedFile
 from mizzen.graph.plan import Server as ServedVersion
 from mizzen.protocol import notes, taken
 from mizzen.web.door import Patience
-from mizzen.web.server import WebServer
+from mizzen.web.http2.connection import Http2Protocol
+from mizzen.web.server import WebServer, serve_all
 from mizzen.web.tls import Files
 
 log = logging.getLogger(__name__)
@@ -98,6 +101,7 @@ class Records:
 async def serve(
     *,
     socket: sockets.socket,
+    grpc_socket: sockets.socket | None = None,
     table: Path,
     guard: Guard,
     limits: Limits,
@@ -111,8 +115,9 @@ async def serve(
 ) -> None:
     """Answer on `socket` until SIGTERM, SIGINT or `stopping`; then finish what is in flight and return.
 
-    `tls`: what it is secured with, if it is; the files may come later. `control` is the URL of the plane, which can be
-    asked to load a model. `traced`: None when nothing is. `wall` is by what tokens end: seconds since 1970.
+    `grpc_socket` is where the same is answered over gRPC. `tls`: what they are secured with, if they are; the files may
+    come later. `control` is the URL of the plane, which can be asked to load a model. `traced`: None when nothing is.
+    `wall` is by what tokens end: seconds since 1970.
     """
     loop = asyncio.get_running_loop()
     clock = time.monotonic
@@ -176,18 +181,21 @@ async def serve(
     )  # fmt: skip
     census.start()
     front = Front(service, loopback=guard.loopback, patience=limits.patience, most=limits.connections)
-    server = _Server(
-        App(service, census.all, Control(control)),
-        partial(FastProtocol, front=front),
-        front,
-        stop_timeout=limits.stop_timeout,
-        log_level=log_level,
-        tls=None if tls is None else await tls.first(),
-    )
+    app = App(service, census.all, Control(control))
+
+    async def served(protocol: Callable[..., Any], socket: sockets.socket, files: Files | None) -> _Served:
+        secured = None if files is None else await files.first()
+        server = WebServer(app, protocol, front, stop_timeout=limits.stop_timeout, log_level=log_level, tls=secured)
+        return _Served(server, socket, files)
+
+    servers = [await served(partial(FastProtocol, front=front), socket, tls)]
+    if grpc_socket is not None:
+        grpc = partial(Http2Protocol, host=GrpcService(service, app, front.verdicts), door=front)
+        servers.append(await served(grpc, grpc_socket, None if tls is None else tls.offering("h2")))
     if tracing is not None:
         tracing.start()
     try:
-        await server.run_until(stopping, socket, tls)
+        await _run_until(stopping, servers)
     finally:
         for file in files:
             file.stop()
@@ -201,24 +209,34 @@ async def serve(
             tracing.close()
 
 
-class _Server(WebServer):
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """A server, and what it answers on."""
+
+    server: WebServer
+    socket: sockets.socket
+    files: Files | None
+
+    def secure(self, tls: ssl.SSLContext) -> None:
+        self.server.tls = tls
+
+
+async def _run_until(stopping: asyncio.Event | None, served: list[_Served]) -> None:
     """Ends when it is told to, and with it whatever has not ended by then."""
 
-    async def run_until(self, stopping: asyncio.Event | None, socket: sockets.socket, files: Files | None) -> None:
-        beside = [] if stopping is None else [asyncio.create_task(self._stop_on(stopping))]
-        if files is not None:
-            beside.append(asyncio.create_task(files.keep_current(self._secure)))
-        try:
-            await self.serve([socket])
-        finally:
-            for task in beside:
-                task.cancel()
-            for connection in list(self.server_state.connections):
-                connection.transport.abort()  # the time to finish is over
-
-    async def _stop_on(self, stopping: asyncio.Event) -> None:
+    async def stop() -> None:
+        assert stopping is not None
         await stopping.wait()
-        self.should_exit = True
+        for each in served:
+            each.server.should_exit = True
 
-    def _secure(self, tls: ssl.SSLContext) -> None:
-        self.tls = tls
+    beside = [] if stopping is None else [asyncio.create_task(stop())]
+    beside += [asyncio.create_task(each.files.keep_current(each.secure)) for each in served if each.files is not None]
+    try:
+        await serve_all(*((each.server, each.socket) for each in served))
+    finally:
+        for task in beside:
+            task.cancel()
+        for each in served:
+            for connection in list(each.server.server_state.connections):
+                connection.transport.abort()  # the time to finish is over

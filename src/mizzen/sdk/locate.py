@@ -36,6 +36,8 @@ class Place:
     tls_url: str | None = None
     """Of the control API with TLS, as the certificate there names it. None: only the control API's address is known,
     or whoever started the plane knew of no TLS."""
+    grpc_address: str | None = None
+    """Host and port of the inference API over gRPC. None, likewise: it is not known, or there is none."""
     token_from: str = ""
     """Where the token was found, when nobody gave it."""
 
@@ -86,10 +88,12 @@ def in_data_dir(data_dir: Path, token: str | None = None) -> Place:
     control_url, inference_url = urls(info)
     token = cleaned(token)
     if token is not None:
-        return Place(control_url, inference_url, token, data_dir, hint, _tls_url(info))
+        return Place(control_url, inference_url, token, data_dir, hint, _tls_url(info), _grpc_address(info))
     file = data_dir / "admin-token"
     found = cleaned(_token(file))
-    return Place(control_url, inference_url, found, data_dir, hint, _tls_url(info), token_from=str(file))
+    return Place(
+        control_url, inference_url, found, data_dir, hint, _tls_url(info), _grpc_address(info), token_from=str(file)
+    )
 
 
 def running(data_dir: Path) -> bool:
@@ -165,6 +169,15 @@ def _https(listener: Mapping[str, Any] | None) -> str | None:
     # No certificate names 'all addresses'.
     everywhere = listener["host"] in ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
     return _url({**listener, "host": "localhost"} if everywhere else listener, "https")
+
+
+def _grpc_address(info: Mapping[str, Any]) -> str | None:
+    """As clients of gRPC write it, without a scheme."""
+    listeners = info["listeners"]
+    secured = _https(listeners.get("grpc-tls"))
+    if secured is None:
+        return _url(listeners["grpc"]).removeprefix("http://") if "grpc" in listeners else None
+    return secured.removeprefix("https://")
 
 
 def _url(listener: Mapping[str, Any], scheme: str = "http") -> str:

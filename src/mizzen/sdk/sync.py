@@ -34,14 +34,15 @@ __all__ = ["MizzenWarning", "Model", "Plane", "connect", "start"]
 
 T = TypeVar("T")
 
-_START_SETTINGS: Final = ("host", "port", "inference_port", "tls_port", "inference_tls", "gateways")
+_START_SETTINGS: Final = ("host", "port", "inference_port", "grpc_port", "tls_port", "inference_tls", "gateways")
 
 
 def start(dir: str | Path | None = None, *, detach: bool = False, **settings: Any) -> Plane:  # noqa: A002
     """Start a plane in the data dir `dir` (default .mizzen) and connect to it.
 
     It ends with this process, unless `detach`. A plane that already runs there is only connected to. Settings are the
-    flags of `mizzen up`: host, port, inference_port, tls_port, inference_tls, gateways; port=0 picks a free one.
+    flags of `mizzen up`: host, port, inference_port, grpc_port, tls_port, inference_tls, gateways; port=0 picks a free
+    one.
     """
     unknown = [name for name in settings if name not in _START_SETTINGS]
     if unknown:

@@ -15,8 +15,7 @@ from typing import Any, cast
 
 import uvicorn
 
-from mizzen.web.connections import DoorProtocol
-from mizzen.web.door import Door, Handshake
+from mizzen.web.door import Door, Guest, Handshake
 
 _LOOK = 0.05
 """Seconds between two looks at who has nothing more to be sent."""
@@ -30,7 +29,7 @@ class WebServer(uvicorn.Server):
     def __init__(
         self,
         app: Callable[..., Any],
-        protocol: Callable[..., DoorProtocol],
+        protocol: Callable[..., Guest],
         door: Door,
         *,
         stop_timeout: float,

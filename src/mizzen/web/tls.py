@@ -46,6 +46,10 @@ class Files:
     protocols: Sequence[str] = HTTP1
     _seen: object = field(default=None, init=False)
 
+    def offering(self, *protocols: str) -> Files:
+        """The same for a listener that speaks these."""
+        return Files(self.certificate, self.key, protocols)
+
     async def first(self, every: float = 0.05) -> ssl.SSLContext:
         """As soon as there are any that will do: who makes them may start at the same moment as we do."""
         waited = 0.0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -74,6 +75,12 @@ def start_gateway(folder: Path) -> Iterator[Callable[..., Gateway]]:
             return gateway
 
         yield start
+
+
+@pytest.fixture
+def grpc_listener() -> Iterator[socket.socket]:
+    with listening() as listener:
+        yield listener
 
 
 @pytest.fixture

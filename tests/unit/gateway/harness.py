@@ -228,6 +228,8 @@ class Gateway:
     tls: Files | None = None
     origins: tuple[str, ...] = ()
     traced: Traced | None = None
+    grpc: socket.socket | None = None
+    """Where it answers gRPC, if it does."""
     _thread: LoopThread = field(init=False)
     _stopping: asyncio.Event = field(init=False)
 
@@ -253,6 +255,7 @@ class Gateway:
             serve(
                 socket=self.listener.dup(), table=self.table, guard=guard, limits=self.limits, records=records,
                 stopping=self._stopping, wall=self.wall, control=self.control, tls=self.tls, traced=self.traced,
+                grpc_socket=None if self.grpc is None else self.grpc.dup(),
             ),
             self._thread.loop,
         )  # fmt: skip
@@ -264,6 +267,11 @@ class Gateway:
     @property
     def port(self) -> int:
         return int(self.listener.getsockname()[1])
+
+    @property
+    def grpc_port(self) -> int:
+        assert self.grpc is not None
+        return int(self.grpc.getsockname()[1])
 
     def stop(self) -> None:
         self._thread.loop.call_soon_threadsafe(self._stopping.set)

@@ -85,17 +85,17 @@ def test_cells_stay_on_their_line_and_in_their_column() -> None:
 
 
 @pytest.fixture(scope="module")
-def derived() -> dict[str, str]:
+def derived() -> dict[str, str | bytes]:
     """Made once: it takes a second."""
     return gen.files()
 
 
-def test_the_same_code_gives_the_same_files(derived: dict[str, str]) -> None:
+def test_the_same_code_gives_the_same_files(derived: dict[str, str | bytes]) -> None:
     assert gen.files() == derived
 
 
 def test_files_are_written_once_and_stale_ones_are_named(
-    derived: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    derived: dict[str, str | bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gen, "files", lambda: derived)
     assert gen.main(["--check"], tmp_path) == 1
@@ -112,7 +112,7 @@ def test_files_are_written_once_and_stale_ones_are_named(
 
 
 def test_what_is_no_longer_derived_is_removed(
-    derived: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    derived: dict[str, str | bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gen, "files", lambda: derived)
     assert gen.main([], tmp_path) == 0

@@ -1,0 +1,195 @@
+"""Calls with one message, on streams of HTTP/2: read whole before anything is done with it; and how calls end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from mizzen.access.refusals import LONGEST
+from mizzen.access.wording import plain
+from mizzen.errors import TooLarge
+from mizzen.gateway import unpacking
+from mizzen.gateway.calls import BAD_REQUEST, OK, UNAVAILABLE
+from mizzen.gateway.dialects import Options
+from mizzen.gateway.grpc import status
+from mizzen.gateway.grpc.openings import Opening, Unfit
+from mizzen.gateway.infer import Service
+from mizzen.gateway.intake import CROWDED, Share, keep
+from mizzen.gateway.metrics import GONE
+from mizzen.gateway.permits import ALLOWED, PLANE, PREDICT, READ
+from mizzen.web.http2.streams import Stream
+
+PREFIX = struct.Struct(">BL")
+"""Before each message: whether it is packed, and how long it is."""
+
+log = logging.getLogger(__name__)
+
+Named: TypeAlias = tuple[str, str, str]
+"""Namespace, name and version of what was asked for; empty where nothing was."""
+
+
+class Visit:
+    """One call, as far as it is the same for all: how it ends, and what is noted of that."""
+
+    __slots__ = ("began", "named", "opening", "service", "size", "stream")
+
+    def __init__(self, service: Service, stream: Stream, opening: Opening) -> None:
+        self.service = service
+        self.stream = stream
+        self.opening = opening
+        self.began = service.clock()
+        self.size = 0
+        """Bytes that came."""
+        self.named: Named = ("", "", "")
+
+    def answer(self, message: bytes) -> None:
+        request_id = self.opening.options.id or self.service.new_id()
+        self.stream.answer(status.head(request_id), PREFIX.pack(0, len(message)) + message, status.TAIL)
+        self.note(request_id, OK, len(message))
+
+    def refuse(self, unfit: Unfit, *, counted: bool = False) -> None:
+        """`counted`: somebody else has, as a request that reaches no model."""
+        request_id = self.opening.options.id or self.service.new_id()
+        if not counted:
+            self.service.metrics.refused[unfit.code] += 1
+        self.stream.refuse(status.refusal(unfit.code, unfit.text, retry=unfit.retry, request_id=request_id))
+        self.note(request_id, unfit.code)
+
+    def note(self, request_id: bytes, code: int, bytes_out: int = 0, options: Options | None = None) -> None:
+        """For the access log, and for who traces it."""
+        service, opening = self.service, self.opening
+        if code < service.noted_from:
+            return
+        actor = service.permits.rule(opening.credentials, READ, PLANE).actor
+        namespace, model, version = (plain(text, LONGEST) for text in self.named)
+        service.ended(
+            (options or opening.options)._replace(actor=actor), request_id, code, began=self.began,
+            bytes_in=self.size, bytes_out=bytes_out, served=(namespace, model, version) if model else None,
+        )  # fmt: skip
+
+
+class Unary:
+    """A Receiver. `begin` gets the message, and returns what to do when nobody waits any more."""
+
+    __slots__ = ("_begin", "_cancel", "_most", "_parts", "_share", "_size", "_visit")
+
+    def __init__(self, visit: Visit, begin: Callable[[Visit, bytes], Callable[[], object]], most: int) -> None:
+        self._visit = visit
+        self._begin = begin
+        self._most = most
+        self._parts: list[bytes | bytearray] = []
+        self._size = 0
+        self._share: Share | None = None
+        """Of a message that does not come in one piece."""
+        self._cancel: Callable[[], object] | None = None
+
+    def received(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size > self._most + PREFIX.size:
+            self._refuse(too_large(self._most))
+            return
+        keep(self._parts, data)
+        if self._visit.stream.heard:
+            return
+        if self._share is None:
+            self._share = Share(self._visit.service.intake)
+            if not self._welcome():
+                return
+        if not self._share.grow(self._size):
+            self._refuse(Unfit(UNAVAILABLE, CROWDED, 1))
+
+    def ended(self) -> None:
+        parts, visit = self._parts, self._visit
+        body = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
+        visit.size = len(body)
+        self._drop()
+        try:
+            packed = self._packed(body)
+        except Unfit as unfit:
+            visit.refuse(unfit)
+            return
+        if packed:
+            self._cancel = begun(visit, self._unpacked(body[PREFIX.size :]))
+        else:
+            self._cancel = self._begin(visit, body[PREFIX.size :])
+
+    def cancelled(self) -> None:
+        self._drop()
+        if self._cancel is not None:
+            self._cancel()
+        else:
+            self._visit.note(self._visit.opening.options.id, GONE)
+
+    def stopping(self) -> None:
+        """It is answered first."""
+
+    def _welcome(self) -> bool:
+        """Whether more of the message is waited for: not where its sender may call nothing at all."""
+        visit = self._visit
+        ruling = visit.service.permits.rule_some(visit.opening.credentials, (*PREDICT, *READ), visit.opening.namespace)
+        if ruling.code != ALLOWED:
+            self._refuse(Unfit(ruling.code, ruling.reason))
+        return ruling.code == ALLOWED
+
+    def _packed(self, body: bytes) -> bool:
+        if len(body) < PREFIX.size:
+            raise Unfit(BAD_REQUEST, "the call brings no message")
+        packed, size = PREFIX.unpack_from(body)
+        if len(body) != PREFIX.size + size or packed > 1:
+            raise Unfit(BAD_REQUEST, "the call does not bring exactly one message")
+        if packed and not self._visit.opening.encoding:
+            raise Unfit(BAD_REQUEST, "the message says that it is packed, and the head of the call not how")
+        return bool(packed)
+
+    async def _unpacked(self, packed: bytes) -> None:
+        visit = self._visit
+        share = Share(visit.service.intake)
+        try:
+            message = await unpacking.unpacked(packed, visit.opening.encoding, share, self._most)
+        except ValueError as error:
+            raise Unfit(BAD_REQUEST, str(error)) from error
+        except TooLarge as error:
+            raise too_large(self._most) from error
+        finally:
+            share.end()
+        if message is None:
+            raise Unfit(UNAVAILABLE, CROWDED, 1)
+        self._cancel = self._begin(visit, message)
+
+    def _refuse(self, unfit: Unfit) -> None:
+        self._drop()
+        self._visit.refuse(unfit)
+
+    def _drop(self) -> None:
+        self._parts = []
+        if self._share is not None:
+            self._share.end()
+            self._share = None
+
+
+def too_large(most: int) -> Unfit:
+    return Unfit(413, f"the message is larger than {most} bytes")
+
+
+def begun(visit: Visit, work: Coroutine[Any, Any, None]) -> Callable[[], object]:
+    """Runs it beside; Unfit is an answer. Returns what ends it."""
+
+    async def run() -> None:
+        try:
+            await work
+        except Unfit as unfit:
+            visit.refuse(unfit)
+        except Exception:
+            log.exception("failed to answer a call")
+            visit.refuse(Unfit(500, "internal error"))
+
+    task = asyncio.ensure_future(run())
+
+    def cancel() -> None:
+        if task.cancel():
+            visit.note(visit.opening.options.id, GONE)
+
+    return cancel

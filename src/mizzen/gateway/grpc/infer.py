@@ -1,0 +1,228 @@
+"""ModelInfer: a message into a call of a model, and its answer into a message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from mizzen.errors import NotFound, TooLarge, Unavailable
+from mizzen.gateway.calls import BAD_REQUEST, OK, UNAVAILABLE
+from mizzen.gateway.dialects import JSON, Options
+from mizzen.gateway.grpc import contents, status
+from mizzen.gateway.grpc.calls import PREFIX, Visit, begun
+from mizzen.gateway.grpc.fields import Malformed
+from mizzen.gateway.grpc.openings import Unfit
+from mizzen.gateway.grpc.request import Described, Request, Requests
+from mizzen.gateway.grpc.response import Responses
+from mizzen.gateway.infer import Asked, Inference, Service
+from mizzen.gateway.metrics import GONE
+from mizzen.gateway.permits import ALLOWED, PREDICT
+from mizzen.gateway.routes import Endpoint, Routes
+from mizzen.protocol import frames, v2
+
+AT_ONCE = 64 << 10
+"""Bytes of values that came one by one which are made into raw ones before anybody else has a turn."""
+REMEMBERED = 512
+
+
+class GrpcInference(Inference):
+    """An infer request that came over gRPC. Whoever derives from it says where its answer goes."""
+
+    __slots__ = ("datas", "fault", "request", "visit")
+
+    def __init__(self, visit: Visit, request: Request) -> None:
+        self.visit = visit
+        self.request: Request | None = request
+        self.datas: list[memoryview] | None = None
+        """Of its inputs, where they were made beforehand."""
+        self.fault = ""
+        """What was found then."""
+
+    def reply(self, code: int, body: bytes, kind: bytes = JSON) -> None:
+        visit = self.visit
+        if code == OK:
+            self.answered(body)
+        else:
+            text: str = msgspec.json.decode(body)["error"]
+            retry = kind.rpartition(b"retry-after: ")[2].strip()
+            self.refused(code, text, int(retry) if retry.isdigit() else 0)
+            body = b""
+        if code >= visit.service.noted_from:
+            self.note(code, len(body))
+
+    def answered(self, message: bytes) -> None:
+        self.visit.stream.answer(status.head(self.id), PREFIX.pack(0, len(message)) + message, status.TAIL)
+
+    def refused(self, code: int, text: str, retry: int) -> None:
+        self.visit.stream.refuse(status.refusal(code, text, retry=retry, request_id=self.id))
+
+    def gone(self) -> None:
+        """Nobody waits for it any more."""
+        service = self.visit.service
+        if self.live:
+            self.cancel(service.clock())
+            if service.noted_from <= GONE:
+                self.note(GONE)
+
+    def note(self, code: int, bytes_out: int = 0) -> None:
+        endpoint = self.endpoint
+        self.visit.named = endpoint.namespace, endpoint.name, endpoint.version
+        self.visit.note(self.id, code, bytes_out, self.options)
+
+
+class _Grpc:
+    """A Dialect whose bodies are messages that have been read already."""
+
+    def __init__(self) -> None:
+        self.responses = Responses()
+
+    def read(self, call: Inference, service: Service, body: bytes, options: Options) -> None:
+        assert isinstance(call, GrpcInference)
+        assert call.request is not None
+        (id_, described, raw), visit = call.request, call.visit
+        call.request = None  # what is still needed of it is in the entries
+        if id_:
+            text = _id(id_)
+            call.id, call.id_json = v2.header_text(text), id_  # which is no JSON here
+        else:
+            call.id = call.id_json = options.id or service.new_id()
+        request = described.request
+        if request is None or call.fault:
+            raise ValueError(described.fault or call.fault)
+        if described.seconds is not None:
+            call.seconds = min(call.seconds, described.seconds)
+        # The caller's clock runs since the head of the call came.
+        call.seconds = min(call.seconds, visit.opening.seconds - (call.began - visit.began))
+        inputs = request.inputs
+        queues = call.endpoint.queues
+        signature = queues[0].signature if queues else None
+        if signature is not None:
+            signature.check(inputs, request.outputs)
+        datas = call.datas
+        if datas is None:
+            datas = raw if len(raw) == len(inputs) and described.contents is None else _datas(described, raw)
+        entries: list[v2.Entry] = [
+            (tensor.name, tensor.datatype, tensor.shape, frames.RAW, data)
+            for tensor, data in zip(inputs, datas, strict=True)
+        ]
+        call.plain = False
+        call.item = (entries, described.names, True)
+
+    def answer(self, call: Inference, payload: bytes) -> tuple[bytes, bytes]:
+        endpoint = call.endpoint
+        return self.responses.write(endpoint.name, endpoint.version, call.id_json, payload), b""
+
+
+DIALECT = _Grpc()
+
+
+class Inferring:
+    """Begins infer requests. Names that were looked up are remembered: clients repeat themselves."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._requests = Requests()
+        self._routes: Routes | None = None
+        self._endpoints: dict[tuple[str, str, str], Endpoint] = {}
+
+    def begin(
+        self, visit: Visit, message: bytes, made: Callable[[Visit, Request], GrpcInference] = GrpcInference
+    ) -> Callable[[], object]:
+        """Returns what to do when nobody waits any more. Unfit for what reaches no model."""
+        try:
+            request = self._requests.read(message)
+        except Malformed as error:
+            raise Unfit(BAD_REQUEST, f"this is no ModelInferRequest: {error}") from error
+        endpoint = self._permitted(visit, request.described.model, request.described.version)
+        inference = made(visit, request)
+        if request.described.contents is not None and not request.raw and request.typed_bytes > AT_ONCE:
+            return begun(visit, self._begin_later(inference, endpoint, request, message))
+        inference.start(self._service, endpoint, message, visit.opening.options)
+        return inference.gone
+
+    async def _begin_later(
+        self, inference: GrpcInference, endpoint: Endpoint, request: Request, message: bytes
+    ) -> None:
+        """Others have their turns while its values are made into bytes."""
+        described = request.described
+        datas = []
+        try:
+            for place, pieces in enumerate(described.contents or ()):
+                tensor = described.request.inputs[place] if described.request else None
+                work = contents.steps(pieces, tensor.datatype if tensor else "", place, self._service.max_body_bytes)
+                while True:
+                    try:
+                        next(work)
+                    except StopIteration as done:
+                        datas.append(done.value)
+                        break
+                    await asyncio.sleep(0)
+        except (ValueError, TooLarge) as fault:
+            inference.fault = str(fault)
+        inference.datas = datas
+        inference.start(self._service, endpoint, message, inference.visit.opening.options)
+
+    def _permitted(self, visit: Visit, name: str, version: str) -> Endpoint:
+        """Unfit. Who may not call it does not learn whether it is there."""
+        service, opening = self._service, visit.opening
+        missing: NotFound | Unavailable | None = None
+        try:
+            endpoint = self._endpoint(opening.namespace, name, version)
+            target = endpoint.target
+        except (NotFound, Unavailable) as error:
+            missing = error
+            target = service.routes.target(opening.namespace, name, version or None)
+        ruling = service.permits.rule(opening.credentials, PREDICT, target)
+        if ruling.code == ALLOWED and missing is None:
+            return endpoint
+        visit.named = opening.namespace, name, version
+        if ruling.code != ALLOWED:
+            service.note(Asked("POST", opening.method, opening.credentials), ruling)
+            raise Unfit(ruling.code, ruling.reason, int(ruling.code == UNAVAILABLE))
+        assert missing is not None
+        early = isinstance(missing, Unavailable)
+        raise Unfit(UNAVAILABLE if early else 404, missing.message, int(early))
+
+    def _endpoint(self, namespace: str, name: str, version: str) -> Endpoint:
+        routes = self._service.routes
+        if routes is not self._routes:
+            self._routes = routes
+            self._endpoints.clear()
+        key = (namespace, name, version)
+        found = self._endpoints.get(key)
+        if found is None:
+            named = routes.find(namespace, name, version or None)
+            if len(self._endpoints) >= REMEMBERED:
+                self._endpoints.clear()
+            found = self._endpoints[key] = named.spoken(DIALECT)
+        return found
+
+
+def _id(given: bytes) -> str:
+    """ValueError."""
+    try:
+        text = given.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError("id: expected a text in UTF-8") from error
+    if len(text) > v2.MAX_ID:
+        raise ValueError(f"id: expected a string of at most {v2.MAX_ID} characters")
+    return text
+
+
+def _datas(described: Described, raw: list[memoryview]) -> list[memoryview]:
+    """Of each input. ValueError."""
+    assert described.request is not None
+    inputs, given = described.request.inputs, described.contents
+    if given is None and not raw:
+        raise ValueError("inputs[0].contents: is missing, and so are raw_input_contents")
+    if given is None:
+        raise ValueError(f"raw_input_contents: {len(raw)} of them for {len(inputs)} inputs")
+    if raw:
+        place = next(place for place, pieces in enumerate(given) if pieces)
+        raise ValueError(f"inputs[{place}].contents: is there beside raw_input_contents")
+    return [
+        contents.at_once(contents.steps(pieces, tensor.datatype, place))
+        for place, (pieces, tensor) in enumerate(zip(given, inputs, strict=True))
+    ]

@@ -1,0 +1,60 @@
+"""gRPC's own reflection service: which methods there are, for tools that want to know."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+from mizzen.gateway.calls import BAD_REQUEST
+from mizzen.gateway.grpc import messages
+from mizzen.gateway.grpc.openings import Unfit
+from mizzen.gateway.grpc.status import Status
+
+INFERENCE: Final = "inference.GRPCInferenceService"
+HEALTH: Final = "grpc.health.v1.Health"
+REFLECTIONS: Final = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
+"""Both are one on the wire."""
+SERVICES: Final = (INFERENCE, HEALTH, *REFLECTIONS)
+
+_Request = messages.of("grpc.reflection.v1.ServerReflectionRequest")
+_Response = messages.of("grpc.reflection.v1.ServerReflectionResponse")
+
+
+async def reflect(requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async for message in requests:
+        try:
+            request = _Request.FromString(message)
+        except messages.DecodeError as error:
+            raise Unfit(BAD_REQUEST, "this is no ServerReflectionRequest") from error
+        response = _Response(valid_host=request.host, original_request=request)
+        _fill(response, request)
+        yield response.SerializeToString()
+
+
+def _fill(response: Any, request: Any) -> None:
+    match request.WhichOneof("message_request"):
+        case "list_services":
+            for name in SERVICES:
+                response.list_services_response.service.add(name=name)
+        case "file_by_filename":
+            _add_file(response, lambda: messages.pool.FindFileByName(request.file_by_filename))
+        case "file_containing_symbol":
+            _add_file(response, lambda: messages.pool.FindFileContainingSymbol(request.file_containing_symbol))
+        case "all_extension_numbers_of_type":
+            response.all_extension_numbers_response.base_type_name = request.all_extension_numbers_of_type
+        case _:
+            _refuse(response, Status.UNIMPLEMENTED, "there are no extensions here")
+
+
+def _add_file(response: Any, find: Callable[[], Any]) -> None:
+    try:
+        found = find()
+    except KeyError:
+        _refuse(response, Status.NOT_FOUND, "nothing is called so here")
+        return
+    response.file_descriptor_response.file_descriptor_proto.append(found.serialized_pb)
+
+
+def _refuse(response: Any, status: Status, text: str) -> None:
+    response.error_response.error_code = status
+    response.error_response.error_message = text
