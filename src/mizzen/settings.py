@@ -76,6 +76,7 @@ class Settings:
         8473, "Port of the control API with TLS, under a CA of its own; 0 picks a free one and keeps it."
     )
     gateways: int = _setting(1, "Number of gateway processes.")
+    gpus: int = _setting(-1, "GPUs of this machine that are shared out; -1: as many as its driver names.")
     start_timeout: float = _setting(60.0, "Seconds until a start that is not ready counts as failed.")
     stop_timeout: float = _setting(1.0, "Seconds that requests in flight get to finish when stopping.")
     queue_limit: int = _setting(16384, "Requests that may wait for one served version in one gateway; beyond it: 503.")
@@ -242,8 +243,11 @@ class Settings:
             )
         if not 0 <= self.otel_sample <= 1:
             faults.append(Fault("otel_sample", "must be 0 to 1"))
-        if not 1 <= self.gateways <= 64:
-            faults.append(Fault("gateways", "must be 1 to 64"))
+        faults += [
+            Fault(name, f"must be {least} to 64{more}")
+            for name, least, more in (("gateways", 1, ""), ("gpus", -1, "; -1 is as many as there are"))
+            if not least <= getattr(self, name) <= 64
+        ]
         if self.log_level not in ("debug", "info", "warning", "error"):
             faults.append(Fault("log_level", f"{self.log_level!r} is none of debug, info, warning, error"))
         if self.access_log not in ("off", "errors", "all"):

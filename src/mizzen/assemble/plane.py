@@ -34,6 +34,7 @@ from mizzen.controllers.table import TablePublisher
 from mizzen.controllers.traffic import Traffic
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
+from mizzen.engines.local import devices
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.environments.environments import Making
 from mizzen.kinds.findings import Context
@@ -84,9 +85,10 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     vault = Vault(store.secrets, root / "secret-key")
     wheels = str(root / settings.environment_wheels) if settings.environment_wheels else ""
     making = Making(settings.environment_tool, wheels)
-    engine = LocalEngine(home, blobs, python=sys.executable, reveal=vault.reveal, making=making)
+    gpus = await asyncio.to_thread(devices.found, settings.gpus)
+    engine = LocalEngine(home, blobs, python=sys.executable, reveal=vault.reveal, making=making, gpus=gpus)
     context = Context(capabilities=frozenset(engine.capabilities))
-    machine = node_of(socket.gethostname(), context.capabilities)
+    machine = node_of(socket.gethostname(), context.capabilities, len(gpus))
 
     def poke(ref: Ref) -> None:
         loop.poke(ref)

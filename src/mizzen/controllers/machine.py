@@ -30,7 +30,7 @@ def node_name(host: str) -> str:
     return label or "localhost"
 
 
-def node_of(host: str, capabilities: Iterable[str]) -> Resource:
+def node_of(host: str, capabilities: Iterable[str], gpus: int = 0) -> Resource:
     """As it is to be registered. It has the labels that a node of Kubernetes would have."""
     name, offers = node_name(host), sorted(capabilities)
     labels = {
@@ -43,6 +43,7 @@ def node_of(host: str, capabilities: Iterable[str]) -> Resource:
         "cpu": str(os.cpu_count() or 1),
         "memory": str(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
         **({"capabilities": offers} if offers else {}),
+        **({"gpus": gpus} if gpus else {}),
     }
     return Resource("Node", Meta(name, labels=labels), spec)
 

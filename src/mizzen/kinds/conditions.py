@@ -56,6 +56,8 @@ REASONS: dict[str, str] = {
     "LoadFailed": "The model cannot be loaded, however often it is tried. The message is its error.",
     "NotReadyInTime": "A replica was started and has not answered for ten minutes; its log may say why.",
     "OutOfMemory": "A replica was refused memory, and ended. Raise `spec.resources.memory`, or find out what it keeps.",
+    "NoGpu": "It asks for a GPU, and this machine has none, or none is declared by the setting `gpus`.",
+    "GpusTaken": "Others have the GPUs that it asks for; the message says who has how much. It starts once it can.",
     "SecretNotFound": "A variable takes its value from a secret that is not there. `mizzen secret set` makes it.",
     "SecretUnreadable": "A secret is there and cannot be decrypted. Set it again.",
     "Heard": "The machine said that it is there.",

@@ -114,6 +114,7 @@ def _spec(spec: InferenceModelSpec, version: ModelVersionSpec) -> dict[str, Any]
         "secretEnv": secrets,
         "resources": resources,
         "environment": {name: value for name, value in environment.items() if value},
+        "gpu": spec.gpu,
     }
     return {
         "purpose": "serve",

@@ -13,7 +13,7 @@ from mizzen.kinds.meta import Part, Spec, Status
 from mizzen.kinds.model import Artifact
 from mizzen.kinds.parts.env import SecretKeyRef
 from mizzen.kinds.parts.signatures import Signature
-from mizzen.kinds.text.quantities import Resources
+from mizzen.kinds.text.quantities import Gpu, Resources
 
 EXIT_PERMANENT = 78
 """Exit code of a process that cannot work however often it is started: it is not started again (sysexits EX_CONFIG)."""
@@ -48,6 +48,9 @@ class WorkloadSpec(Spec):
     MIZZEN_DATA_DIR          the plane's data dir
     MIZZEN_THREADS           how many threads its libraries may use
     MIZZEN_MEMORY            bytes of memory it may use; absent: as many as there are
+    CUDA_VISIBLE_DEVICES     which GPUs it may use, where the machine has any; empty: none
+    MIZZEN_GPU_MEMORY_SHARE  how much of the memory of each, up to 1
+    MIZZEN_GPU_MEMORY        the same in bytes, where the engine knows them
     MIZZEN_ENVIRONMENT       what its environment is called, when it has one of its own
     """
 
@@ -68,6 +71,7 @@ class WorkloadSpec(Spec):
     )
     replicas: int = Field(1, ge=0, description="How many processes.")
     resources: Resources | None = Field(None, description="What each of them may use.")
+    gpu: Gpu | None = Field(None, description="A share of one GPU for each of them, or a number of whole ones.")
     restart: Literal["Always", "Never"] = Field("Always", description="Whether one that ended is started again.")
     grace_seconds: float = Field(10, ge=0, description="Between TERM and KILL.")
 

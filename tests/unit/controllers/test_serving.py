@@ -416,11 +416,12 @@ PI = node("pi", layer="edge", labels={"room": "7"})
         ),
         ({"checkpoint": "c1"}, version("1"), (), "CheckpointNotFound", "'c1'"),
         (
-            {"frameworkType": "tensorflow"}, version("1"), (),
+            {"frameworkType": "lookup"}, version("1"), (),
             "UnsupportedFramework",
-            "nothing here serves framework 'tensorflow'; served are sklearn, xgboost, lightgbm, onnx, python",
+            "nothing here serves framework 'lookup'; served are sklearn, xgboost, lightgbm, onnx, tensorflow, ",
         ),
-        ({}, version("1", framework="pytorch"), (), "UnsupportedFramework", "'pytorch'"),
+        ({}, version("1", framework="paddle"), (), "UnsupportedFramework", "'paddle'"),
+        ({"gpu": 0.5}, version("1"), (), "NoGpu", "this machine has none; leave it out to use processors"),
         ({}, version("1", artifacts=[], image="a/b:1"), (), "ContainersUnsupported", "iris.1 is a container image"),
         (
             {}, version("1", artifacts=[], framework="python", entrypoint="os:system", code={"digest": DIGEST}), (),

@@ -152,7 +152,7 @@ class Serving:
             return self._refused(facts, accepted, accepted.reason, accepted.message, now)
         spec = InferenceModelSpec.of(facts.resource)
         try:
-            version = servable(facts, spec, self._here)
+            version = servable(facts, spec, self._here, self._context.capabilities)
         except Obstacle as obstacle:
             return self._refused(facts, accepted, obstacle.reason, obstacle.message, now)
         except Invalid as fault:

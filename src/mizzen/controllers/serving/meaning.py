@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from mizzen.controllers.serving.facts import ServingFacts
 from mizzen.kinds import placement, running
 from mizzen.kinds.fetching import entry_of
@@ -46,8 +48,12 @@ def meant_version(resource: Resource, spec: InferenceModelSpec, model: Resource 
     return current.version if current else None
 
 
-def servable(facts: ServingFacts, spec: InferenceModelSpec, here: str) -> ModelVersionSpec | None:
+def servable(
+    facts: ServingFacts, spec: InferenceModelSpec, here: str, capabilities: Collection[str] = ()
+) -> ModelVersionSpec | None:
     """The version to serve; None when there is none yet. Raises Obstacle, or Invalid when it cannot be read."""
+    if spec.gpu is not None and "gpus" not in capabilities:
+        raise Obstacle("NoGpu", "spec.gpu asks for a GPU, and this machine has none; leave it out to use processors")
     if spec.image:
         raise Obstacle("ContainersUnsupported", "this engine runs no container images; register a version and serve it")
     misplaced = placement.misplaced(spec, facts.nodes, here)

@@ -19,6 +19,8 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Capability, Observation
 from mizzen.engines.local import logs
 from mizzen.engines.local.environments.environments import Environments, Making
+from mizzen.engines.local.gpus import Device
+from mizzen.engines.local.holdings import Given, Gpus
 from mizzen.engines.local.reloads import Reloads
 from mizzen.engines.local.replicas import (
     Built,
@@ -63,18 +65,20 @@ class LocalEngine:
         python: str,
         reveal: Reveal = _no_secrets,
         making: Making = MAKING,
+        gpus: Sequence[Device] = (),
         now: Callable[[], float] = time.time,
     ) -> None:
         """`python` is the interpreter that the command word `python` stands for, in a workload without an environment
         of its own. `reveal` is asked whenever a process may have to be started; what it says goes to the supervisor and
-        to that process, and nowhere else. `making`: of environments. `now` is the supervisor's clock: seconds since
-        1970."""
+        to that process, and nowhere else. `making`: of environments. `gpus`: those there are to share out. `now` is
+        the supervisor's clock: seconds since 1970."""
         self._home = home
         self._blobs = blobs
         self._python = python
         self._reveal = reveal
         self._now = now
         self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._gpus = Gpus(home, gpus)
         self._sight = Sight(home, self._hint)
         self._reloads = Reloads(self._sight, self._hint)
         self._environments = Environments(home, self._supervisor, python=python, making=making, now=now)
@@ -92,7 +96,7 @@ class LocalEngine:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return frozenset()
+        return frozenset({Capability.GPUS} if self._gpus.devices else ())
 
     async def apply(self, workload: Resource) -> Observation:
         place, spec = self._begin(workload), WorkloadSpec.of(workload)
@@ -101,9 +105,12 @@ class LocalEngine:
         told = {replica.index: replica for replica in WorkloadStatus.of(workload).replicas}
         async with self._turn(place):
             secrets, built, obstacle = await self._prepare(place, spec, workload.meta.namespace)
+            lacking: Mapping[int, Obstacle] = {}
             try:
                 with suppress(SupervisorGone):  # what was seen last stands; a new one makes us look again
-                    await self._ask_for(place, spec, told, built, None if obstacle else secrets)
+                    async with self._gpus.shared_out(place, spec, workload.ref) as given:
+                        lacking = given.obstacles
+                        await self._ask_for(place, spec, told, built, None if obstacle else secrets, gpus=given)
             except Refused as error:
                 raise Unavailable(f"the supervisor does not run {workload.ref}: {error}") from error
         wanted = range(spec.replicas)
@@ -111,8 +118,9 @@ class LocalEngine:
             index: self._status(place, view, told, wanted) for index, view in self._sight.replicas(place.uid).items()
         }
         for index in wanted:
-            if obstacle is not None:
-                seen[index] = held_up(place, index, obstacle, seen=seen.get(index))
+            in_the_way = obstacle or lacking.get(index)
+            if in_the_way is not None:
+                seen[index] = held_up(place, index, in_the_way, seen=seen.get(index))
             elif index not in seen:
                 seen[index] = unseen(place, index, told=told.get(index))
         if obstacle is None:
@@ -248,8 +256,11 @@ class LocalEngine:
         told: Mapping[int, ReplicaStatus],
         built: Built | None,
         secrets: Mapping[str, str] | None,
+        *,
+        gpus: Given,
     ) -> None:
-        """Runs what the spec wants, as far as it is due, and nothing else of this workload. None: start nothing now."""
+        """Runs what the spec wants, as far as it is due, and nothing else of this workload. `secrets` None: start
+        nothing now. `gpus`: which of them get which."""
         indices = range(spec.replicas)
         threads = threads_of(spec, self._cores, self._replicas())
         keys = {place.key(index) for index in indices}
@@ -272,8 +283,10 @@ class LocalEngine:
                 process_of(
                     spec, place, index,
                     python=self._python, threads=threads, secrets=secrets, files=files.get(index), built=built,
+                    gpus=gpus.variables.get(index),
                 )
                 for index in indices
+                if index not in gpus.obstacles
             ]  # fmt: skip
             for process in due(wanted, {view.key: view for view in before}, ready) if secrets is not None else ():
                 self._sight.see(await client.apply(process))

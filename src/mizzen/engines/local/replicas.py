@@ -154,9 +154,11 @@ def process_of(
     secrets: Mapping[str, str] | None = None,
     files: str | None = None,
     built: Built | None = None,
+    gpus: Mapping[str, str] | None = None,
 ) -> ProcessSpec:
     """`secrets` are the values of `spec.secret_env`, by the names of the variables. `files`: those that it begins with
-    when it is started next; None: as the spec says. `built`: its environment, if it has one of its own."""
+    when it is started next; None: as the spec says. `built`: its environment, if it has one of its own. `gpus`:
+    variables that say which GPUs it may use, or that it may use none."""
     files = files or artifacts_digest(spec)
     reloaded = {"MIZZEN_RELOADED": str(place.folder(spec, files)), "MIZZEN_RELOADED_DIGEST": files}
     program, *arguments = spec.command
@@ -177,12 +179,14 @@ def process_of(
             "MIZZEN_DATA_DIR": str(place.home.data_dir),
             **({"MIZZEN_MEMORY": str(memory)} if memory is not None else {}),
             **({"MIZZEN_ENVIRONMENT": built.key} if built is not None else {}),
+            **(gpus if gpus and spec.gpu is not None else {}),
         },
         # How many others there are must not make it another process: what it may use is said at its next start. Nor do
         # files that it takes without a restart, nor the runtime of another release.
         varying=dict.fromkeys(_THREADS, str(threads))
         | (reloaded if files != began_with(spec) else {})
-        | (_importable(built, spec) if built is not None else {}),
+        | (_importable(built, spec) if built is not None else {})
+        | (dict(gpus) if gpus and spec.gpu is None else {}),
         memory=memory,
         secret_names=tuple(sorted(spec.secret_env)),
         secrets=secrets or {},
