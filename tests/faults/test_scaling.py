@@ -152,6 +152,37 @@ def test_a_plane_killed_while_requests_wait_for_the_first_replica(server: Server
         assert [each.result().status_code for each in waiting] == [200] * 8
 
 
+def test_a_new_version_comes_up_for_what_rests_and_under_load(server: Server, tmp_path: Path) -> None:
+    server.until_asleep()
+    server.change(env=[{"name": "MODE", "value": "other"}])
+    planes.wait_until(lambda: server.status()["servingWorkload"] != "weigher-1.1", "it answered, and took over")
+    server.until_asleep()
+    with load.steady_load(server.url, 60) as many:
+        server.until_running(3)
+        before = server.status()["servingWorkload"]
+        server.change(env=[{"name": "MODE", "value": "third"}])
+        planes.wait_until(lambda: server.status()["servingWorkload"] != before, "the next took over")
+        assert (server.status()["readyReplicas"], server.status()["desiredReplicas"]) == (3, 3)
+        flowing(many, 60)
+    checked(many)
+
+
+def test_what_is_unloaded_is_not_woken_and_what_is_loaded_may_rest_again(server: Server) -> None:
+    server.until_asleep()
+    models = f"{server.plane.inference_url}/v2/repository/models/weigher"
+    headers = {"authorization": f"Bearer {server.plane.token()}"}
+    # Of one that rests: whoever loads it finds it loaded.
+    assert httpx2.post(f"{models}/load", headers=headers, timeout=70).status_code == 200
+    assert server.plane.pids("runtime")
+    assert httpx2.post(f"{models}/unload", headers=headers, timeout=70).status_code == 200
+    refused = httpx2.post(server.url, json=ROW, timeout=70)
+    assert refused.status_code == 503
+    assert (server.plane.pids("runtime"), server.desired()) == ([], None)
+    assert httpx2.post(f"{models}/load", headers=headers, timeout=70).status_code == 200
+    assert httpx2.post(server.url, json=ROW, timeout=70).status_code == 200
+    server.until_asleep()
+
+
 def test_beyond_the_bound_callers_are_told_when_to_come_again(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "settings.toml").write_text("held_limit = 3\n")
@@ -174,3 +205,27 @@ def test_beyond_the_bound_callers_are_told_when_to_come_again(tmp_path: Path) ->
             sent_away = next(answer for answer in answers if answer.status_code == 503)
             assert 1 <= int(sent_away.headers["retry-after"]) <= 60
             assert "too many wait for it already" in sent_away.json()["error"]
+
+
+def test_a_replica_that_is_too_many_answers_what_it_has_however_long_that_takes(
+    plane: planes.TestPlane, tmp_path: Path
+) -> None:
+    """Longer than a process gets that is ended for another reason, and of a model that must not be asked twice."""
+    (tmp_path / "slow.py").write_text(MODEL.replace("0.04", "15"))
+    plane.cli("deploy", "slow:predict", "--name", "weigher", cwd=tmp_path)
+    with httpx2.Client(
+        base_url=plane.control_url, headers={"authorization": f"Bearer {plane.token()}"}, timeout=30
+    ) as control:
+        server = Server(plane, control)
+        server.change(idempotent=False, replicas=3)
+        server.until_running(3)
+        with ThreadPoolExecutor(8) as pool:
+            answers = [pool.submit(httpx2.post, server.url, json=ROW, timeout=70) for _ in range(3)]
+            url = f"{plane.inference_url}/metrics"
+            planes.wait_until(lambda: figure(httpx2.get(url).text, "mizzen_calls_in_flight") == 3, "all three work")
+            server.change(replicas=1)
+            assert [each.result().status_code for each in answers] == [200] * 3
+
+
+def figure(metrics: str, name: str) -> float:
+    return sum(float(line.rpartition(" ")[2]) for line in metrics.splitlines() if line.startswith(f"{name}{{"))

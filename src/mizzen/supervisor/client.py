@@ -46,9 +46,10 @@ class Client:
     async def apply(self, spec: ProcessSpec) -> ProcessView:
         return ProcessView.from_json((await self._wire.call("apply", process=spec.to_wire()))["process"])
 
-    async def remove(self, key: str) -> ProcessView | None:
-        """None: it is gone. Else it is being stopped."""
-        view = (await self._wire.call("remove", key=key))["process"]
+    async def remove(self, key: str, grace: float | None = None) -> ProcessView | None:
+        """None: it is gone. Else it is being stopped, with `grace` seconds to end by itself, or as its spec says."""
+        given = {} if grace is None else {"grace": grace}
+        view = (await self._wire.call("remove", key=key, **given))["process"]
         return ProcessView.from_json(view) if view else None
 
     async def list(self, prefix: str = "") -> list[ProcessView]:

@@ -91,7 +91,7 @@ class Conversation:
         return {"process": process.view.to_json()}
 
     def _remove(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        process = self._supervisor.remove(request["key"])
+        process = self._supervisor.remove(request["key"], request.get("grace"))
         return {"process": process and process.view.to_json()}
 
     def _list(self, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,8 @@ one connection are answered in order.
                                                           one is stopped, then the new one started; failed with the
                                                           same fingerprint stays failed; secrets and what varies are
                                                           taken in any case, and what waited for secrets is started
-    remove {"key"}           -> {"process": VIEW | null}  null: it is gone; else it is being stopped
+    remove {"key"}           -> {"process": VIEW | null}  null: it is gone; else it is being stopped; with "grace", it
+                                                          has so many seconds to end by itself
     list {"prefix": ""}      -> {"processes": [VIEW]}     those whose key starts so
     watch                    -> {"processes": [VIEW]}     all present ones; from now on this connection also gets
                                                           {"event": "process", "process": VIEW} for each change

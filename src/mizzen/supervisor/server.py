@@ -115,15 +115,15 @@ class Supervisor:
             process.become(spec)
         return process
 
-    def remove(self, key: str) -> Process | None:
-        """None: it is gone. Else it is being stopped."""
+    def remove(self, key: str, grace: float | None = None) -> Process | None:
+        """None: it is gone. Else it is being stopped. `grace`: between TERM and KILL; None: as its spec says."""
         process = self.processes.get(key)
         if process is None:
             return None
         if process.view.state is State.STOPPING:
             process.retire()  # the grace it was given goes on
         else:
-            process.stop(process.spec.grace)
+            process.stop(process.spec.grace if grace is None else grace)
         return self.processes.get(key)
 
     async def stop(self, *, graceful: bool) -> None:

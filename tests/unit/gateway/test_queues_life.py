@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mizzen.gateway.calls import BAD_REQUEST, EXPIRED, FAILED, LOST, OK, UNAVAILABLE, Call
+from mizzen.gateway.naps import Bounds
 from mizzen.gateway.queues import Queue
 from mizzen.protocol import frames
 from tests.support.examples import examples
@@ -58,11 +59,13 @@ class Life(RuleBasedStateMachine):
         batch_size=st.integers(1, 4),
         auto=st.booleans(),
         wait=st.sampled_from([0.0, 0.2]),
+        wakes=st.booleans(),
     )
-    def begin(self, idempotent: bool, batch_size: int, auto: bool, wait: float) -> None:
+    def begin(self, idempotent: bool, batch_size: int, auto: bool, wait: float, wakes: bool) -> None:
         self.world = World(
-            limit=8, idempotent=idempotent, batch_size=batch_size, batch_auto=auto, batch_wait=wait, timeout_ms=3000
-        )
+            limit=8, idempotent=idempotent, batch_size=batch_size, batch_auto=auto, batch_wait=wait, timeout_ms=3000,
+            held=Bounds(4, 1 << 20), scaled=wakes, wakes=wakes,
+        )  # fmt: skip
         self.most_sent = 2 if idempotent else 1
         self.old: list[Queue] = []
         """Of versions that are served no more."""
@@ -191,6 +194,14 @@ class Life(RuleBasedStateMachine):
             assert [old.waiting for old in self.old] == [0] * len(self.old)
             assert queue.waiting <= 8 + sum(each.retried for each in (queue, *self.old))
             assert queue.waiting_bytes >= sum(call.size for call in self.calls if call.live and not self.out(call))
+
+    @invariant()
+    def whoever_waits_where_nobody_is_has_called_for_somebody(self) -> None:
+        if hasattr(self, "world"):
+            queue = self.world.queue
+            if queue.server.wakes and queue.waiting and not queue.ready:
+                assert queue.awaited(self.world.now)
+                assert self.world.woken
 
     def out(self, call: Recorded) -> bool:
         return any(call in hand.batch for hand in self.hands if hand.batch)

@@ -116,11 +116,12 @@ def test_applied_again_while_it_stops_it_comes_back(plane: Supervised) -> None:
     assert until(lambda: _other_pid(plane, "one", first.pid)).state is State.RUNNING
 
 
-def test_what_ignores_term_is_killed_after_its_grace(plane: Supervised) -> None:
+@pytest.mark.parametrize(("grace", "given"), [(0.1, {}), (600, {"grace": 0.1})])
+def test_what_ignores_term_is_killed_after_its_grace(plane: Supervised, grace: float, given: dict[str, float]) -> None:
     plane.start()
-    plane.apply(plane.spec("one", IGNORES_TERM, grace=0.1))
+    plane.apply(plane.spec("one", IGNORES_TERM, grace=grace))
     until(lambda: plane.log("one"))
-    ask(plane.home, "remove", key="one")
+    ask(plane.home, "remove", key="one", **given)
     until(lambda: "one" not in plane.views())
 
 

@@ -43,6 +43,9 @@ from mizzen.supervisor.client import Client, Refused, SupervisorGone
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import ProcessView, State
 
+LONGEST_ANSWER = 65.0
+"""Seconds that no request lives: gateways allow none more than 60."""
+
 Reveal: TypeAlias = Callable[[str, str, str], Awaitable[str]]
 """The value of a secret by namespace, name and key. NotFound."""
 
@@ -291,7 +294,10 @@ class LocalEngine:
             for process in due(wanted, {view.key: view for view in before}, ready) if secrets is not None else ():
                 self._sight.see(await client.apply(process))
             for surplus in (view for view in before if view.key not in keys):
-                self._sight.see(await client.remove(surplus.key) or replace(surplus, state=State.GONE, pid=None))
+                # One that is too many answers what it has, however long that takes: others run beside it.
+                grace = LONGEST_ANSWER if surplus in serving else None
+                left = await client.remove(surplus.key, grace)
+                self._sight.see(left or replace(surplus, state=State.GONE, pid=None))
 
     async def _given_another_chance(self, client: Client, views: Sequence[ProcessView]) -> list[ProcessView]:
         """Without those that gave up a while ago, which are begun anew: what they lacked may be there by now."""
