@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from mizzen.gateway import paths
@@ -246,6 +247,7 @@ def _described(of: Ended, method: str, route: str, fault: str | None) -> Attribu
     return found
 
 
+@lru_cache(1024)
 def _route(path: bytes) -> str:
     """The pattern of the path; empty when there is nothing at it."""
     found = paths.find(path)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -54,18 +55,23 @@ def _span(span: Span) -> bytes:
     flags = _SAMPLED | _KNOWN_REMOTE | (_REMOTE if span.remote else 0)
     parts = [
         _data(1, span.trace), _data(2, span.id), _text(3, span.state), _data(4, span.parent), _text(5, span.name),
-        _number(6, span.kind), _tag(7, _FIXED64), struct.pack("<Q", span.start),
-        _tag(8, _FIXED64), struct.pack("<Q", span.end), _attributes(9, span.attributes),
+        _KIND, _varint(span.kind), _TIMES.pack(_START, span.start, _END, span.end), _attributes(9, span.attributes),
         *(_message(13, _data(1, trace) + _data(2, id_)) for trace, id_ in span.links),
     ]  # fmt: skip
     if span.error is not None:
-        parts.append(_message(15, _text(2, span.error) + _number(3, _ERROR)))
-    parts += (_tag(16, _FIXED32), struct.pack("<I", flags))
+        parts.append(_message(15, _text(2, span.error) + _FAILED))
+    parts += (_FLAGS, struct.pack("<I", flags))
     return b"".join(parts)
 
 
 def _attributes(field: int, attributes: Attributes) -> bytes:
-    return b"".join(_message(field, _text(1, name) + _message(2, _value(value))) for name, value in attributes.items())
+    return b"".join([_message(field, _attribute(name, value)) for name, value in attributes.items()])
+
+
+@lru_cache(4096, typed=True)
+def _attribute(name: str, value: Value) -> bytes:
+    """Most say the same again and again."""
+    return _text(1, name) + _message(2, _value(value))
 
 
 def _value(value: Value) -> bytes:
@@ -80,19 +86,15 @@ def _value(value: Value) -> bytes:
 
 
 def _text(field: int, text: str) -> bytes:
-    return _data(field, text.encode())
+    return _message(field, text.encode()) if text else b""
 
 
 def _data(field: int, data: bytes) -> bytes:
     return _message(field, data) if data else b""
 
 
-def _number(field: int, number: int) -> bytes:
-    return _tag(field, _VARINT) + _varint(number)
-
-
 def _message(field: int, content: bytes) -> bytes:
-    return _tag(field, _BYTES) + _varint(len(content)) + content
+    return _MESSAGES[field] + _varint(len(content)) + content
 
 
 def _tag(field: int, kind: int) -> bytes:
@@ -101,10 +103,17 @@ def _tag(field: int, kind: int) -> bytes:
 
 def _varint(number: int) -> bytes:
     if number < 0x80:
-        return bytes((number,))
+        return _DIGITS[number]
     digits = bytearray()
     while number >= 0x80:
         digits.append(number & 0x7F | 0x80)
         number >>= 7
     digits.append(number)
     return bytes(digits)
+
+
+_DIGITS = [bytes((number,)) for number in range(0x80)]
+_MESSAGES = [_tag(field, _BYTES) for field in range(17)]
+_KIND, _FLAGS, _FAILED = _tag(6, _VARINT), _tag(16, _FIXED32), _tag(3, _VARINT) + _varint(_ERROR)
+_TIMES = struct.Struct("<BQBQ")
+_START, _END = 7 << 3 | _FIXED64, 8 << 3 | _FIXED64
