@@ -40,6 +40,9 @@ class Options(NamedTuple):
     more: bytes = b""
     """Header lines that go with whatever is answered."""
 
+    rpc: bool = False
+    """It came over gRPC."""
+
     def heard(self, name: bytes, value: bytes) -> Options:
         """With one more of the headers that it is about. Sent twice they are a list, as any header is, and no number:
         else two readers of one request could take different ones for the right one."""

@@ -7,20 +7,19 @@ afterwards, by the thread that sends them. Nothing here runs for a request that 
     POST /v2/models/{model}/infer       the gateway's, until the answer is written
       queue                             until a replica was sent it; once for each time it was
       predict                           in the model, as its runtime measured it; what the model traces is below this
+
+What they look like is in `spans`.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
-from mizzen.gateway import paths
 from mizzen.gateway.dialects import Options
 from mizzen.gateway.marks import Trace
-from mizzen.gateway.metrics import GONE
-from mizzen.telemetry.otlp import SERVER, Attributes, Context, Span, Value
+from mizzen.telemetry.otlp import Context
 
 MOST_LINKS = 32
 """From one call of the model to the others of its batch."""
@@ -170,87 +169,3 @@ class Tracer:
 
 def traceparent(trace: bytes, span: bytes) -> str:
     return f"00-{trace.hex()}-{span.hex()}-01"
-
-
-def spans(of: Ended, scheme: str) -> list[Span]:
-    """Of one request, that of the request itself first."""
-    recording, code = of.recording, of.code
-    trace, state = recording.trace, of.options.trace.state if of.options.trace else ""
-
-    def at(moment: float) -> int:
-        return int((of.wall - (of.ended - moment)) * 1e9)
-
-    method, route = of.options.method or "_OTHER", _route(of.options.path)
-    fault = None if code < 500 and code != GONE else _FAULTS.get(code, str(code))
-    made = [Span(
-        trace, recording.id, recording.parent, f"{method} {route}".strip(), at(of.began), at(of.ended), SERVER, state,
-        remote=bool(recording.parent), attributes={"url.scheme": scheme, **_described(of, method, route, fault)},
-        error=fault,
-    )]  # fmt: skip
-    for run in recording.runs:
-        queue: dict[str, Value] = {"mizzen.server": run.server, "mizzen.batch.size": run.batch}
-        made.append(Span(trace, run.wait_id, recording.id, "queue", at(run.waited_from), at(run.sent), state=state,
-                         attributes=queue))  # fmt: skip
-        start, end = _called(run, of.ended)
-        error = run.fault or (None if code < 500 and run.ended else fault)
-        made.append(Span(trace, run.id, recording.id, "predict", at(start), at(end), state=state, remote=False,
-                         attributes=_measured(run), links=run.links, error=error))  # fmt: skip
-    return made
-
-
-_FAULTS = {GONE: "the client left before its answer", 502: "lost", 503: "unavailable", 504: "out of time"}
-
-
-def _called(run: Run, request_ended: float) -> tuple[float, float]:
-    """When the model began and ended. The way to its process and back is taken to be equally long; of what was not
-    answered in time nobody knows, and it is shown until nobody waited any more."""
-    if run.ended is None or run.fault is not None:
-        return run.sent, run.ended or request_ended
-    before, after = run.times.before / 1e6, run.times.after / 1e6
-    way = max(0.0, run.ended - run.sent - before - run.seconds - after) / 2
-    start = max(run.sent, run.ended - way - after - run.seconds)
-    return start, max(start, min(run.ended, start + run.seconds))
-
-
-def _measured(run: Run) -> Attributes:
-    found: dict[str, Value] = {
-        "mizzen.server": run.server, "mizzen.replica.pid": run.pid, "mizzen.batch.size": run.batch,
-    }  # fmt: skip
-    if run.times.merged:
-        found |= {
-            "mizzen.batch.merged": run.times.merged,
-            "mizzen.read_us": run.times.before,
-            "mizzen.write_us": run.times.after,
-        }
-    return found
-
-
-def _described(of: Ended, method: str, route: str, fault: str | None) -> Attributes:
-    """As OpenTelemetry's conventions for HTTP servers have it; what is ours begins with mizzen."""
-    found: dict[str, Value] = {
-        "http.request.method": method,
-        "url.path": of.options.path.decode("latin-1"),
-        "http.request.body.size": of.bytes_in,
-        "http.response.body.size": of.bytes_out,
-        "mizzen.request_id": of.request_id.decode("latin-1"),
-    }
-    if route:
-        found["http.route"] = route
-    if of.code != GONE:  # which is never sent
-        found["http.response.status_code"] = of.code
-    if fault is not None:
-        found["error.type"] = "cancelled" if of.code == GONE else str(of.code)
-    if of.options.actor:
-        found["user.name"] = of.options.actor
-    if of.served is not None:
-        found |= zip(("mizzen.namespace", "mizzen.model", "mizzen.version"), of.served, strict=True)
-    return found
-
-
-@lru_cache(1024)
-def _route(path: bytes) -> str:
-    """The pattern of the path; empty when there is nothing at it."""
-    found = paths.find(path)
-    if found is None:
-        return ""
-    return (paths.NAMESPACE if path.startswith(b"/ns/") else "") + found.path.pattern

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import mizzen
-from mizzen.gateway.traces import Ended, Tracer, spans
+from mizzen.gateway.spans import spans
+from mizzen.gateway.traces import Ended, Tracer
 from mizzen.telemetry import otlp
 from mizzen.telemetry.destination import Destination
 from mizzen.telemetry.exporter import Exporter, Sent

@@ -75,7 +75,7 @@ def read(fields: tuple[tuple[bytes, bytes], ...]) -> Opening:
         _one(given, b"mizzen-namespace").decode("latin-1") or DEFAULT_NAMESPACE,
         _encoding(_one(given, b"grpc-encoding")),
         min(_timeout(_one(given, b"grpc-timeout")), dialects.milliseconds(_listed(given, dialects.TIMEOUT))),
-        PLAIN._replace(id=id_, trace=trace, path=path),
+        PLAIN._replace(id=id_, trace=trace, path=path, rpc=True),
     )
 
 
