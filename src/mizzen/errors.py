@@ -109,6 +109,12 @@ class Unavailable(MizzenError):
     reason = "ServiceUnavailable"
 
 
+class NoRoom(Unavailable):
+    """The disk is too full to take this. Deleting something helps."""
+
+    reason = "InsufficientStorage"
+
+
 class DeadlineExceeded(MizzenError):
     """It took longer than the caller, or the ceiling, allows."""
 
@@ -125,6 +131,6 @@ FAMILY: dict[str, type[MizzenError]] = {
     cls.reason: cls
     for cls in (
         MizzenError, BadRequest, Invalid, Unauthenticated, Forbidden, NotFound, AlreadyExists, Conflict, Expired,
-        TooLarge, UnsupportedMediaType, Unavailable, DeadlineExceeded, ModelFailed,
+        TooLarge, UnsupportedMediaType, Unavailable, NoRoom, DeadlineExceeded, ModelFailed,
     )
 }  # fmt: skip

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from itertools import combinations
 from pathlib import Path
@@ -131,6 +131,12 @@ class Settings:
         "", "Folder of wheels (relative to the data dir) that those packages are taken from alone; empty: an index."
     )
     environment_hours: float = _setting(168.0, "Hours that an environment is kept which nothing served needs any more.")
+    disk_low_bytes: int = _setting(
+        512 << 20, "Bytes of the disk that files of versions leave free: below it none are taken (507). 0: no limit."
+    )
+    disk_critical_bytes: int = _setting(
+        64 << 20, "Bytes of the disk below which nothing but deletions is written to the store (507). 0: no limit."
+    )
     audit_days: int = _setting(0, "Days that the audit keeps what was allowed; 0: for ever.")
     audit_refusal_rows: int = _setting(1_000_000, "Refusals that the audit keeps; beyond it the oldest are dropped.")
 
@@ -261,9 +267,17 @@ class Settings:
             "garbage_hours", "environment_hours", "audit_refusal_rows",
         )  # fmt: skip
         faults += [Fault(name, "must be above 0") for name in above_0 if getattr(self, name) <= 0]
+        return [*faults, *self._faults_of_keeping()]
+
+    def _faults_of_keeping(self) -> Iterator[Fault]:
+        """How much is kept, and how much room that leaves."""
+        for name in ("disk_low_bytes", "disk_critical_bytes"):
+            if getattr(self, name) < 0:
+                yield Fault(name, "must be 0 or more")
+        if 0 < self.disk_low_bytes < self.disk_critical_bytes:
+            yield Fault("disk_low_bytes", f"must not be below disk_critical_bytes, {self.disk_critical_bytes}")
         if not 0 <= self.audit_days <= 36_500:
-            faults.append(Fault("audit_days", "must be 0 to 36500"))
-        return faults
+            yield Fault("audit_days", "must be 0 to 36500")
 
     def _certificate_faults(self) -> list[Fault]:
         """Of files that somebody else made: told before anything is started."""

@@ -117,6 +117,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             Panel("Traces", "Requests whose spans a collector took, or nobody did; empty where nothing is traced.",
                   (("{{gateway}} sent", rate("mizzen_traces_sent_total", "gateway", "")),
                    ("{{gateway}} lost", rate("mizzen_traces_lost_total", "gateway", ""))), "reqps"),
+            Panel("Disk", "Free on the disk of the data dir.", (("free", "mizzen_disk_free_bytes"),), "bytes"),
         ),
     ),
 )  # fmt: skip

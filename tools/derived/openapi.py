@@ -132,7 +132,7 @@ def failures(operation: Operation) -> tuple[int, ...]:
     if "continue" in operation.query:
         codes.add(410)
     if operation.body or "propagationPolicy" in operation.query:
-        codes |= {413, 415, 422}  # a deletion may have options in its body
+        codes |= {413, 415, 422, 507}  # a deletion may have options in its body
     if "namespace" in operation.query or any(part in operation.path for part in ("{namespace}", "{digest}")):
         codes.add(422)
     return tuple(sorted(codes))

@@ -22,6 +22,7 @@ from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_
 from mizzen.assemble.starting import gateways
 from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
+from mizzen.blobs.room import Room, free_bytes
 from mizzen.controllers import acceptance
 from mizzen.controllers.access import AccessPublisher, Vouching
 from mizzen.controllers.happenings import Happenings
@@ -76,8 +77,9 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     home = Home.of(root)
     token = AdminToken.load_or_create(root / "admin-token")
     inference_url = _inference_url(settings, listeners)
-    store = await _store(root / "mizzen.db", settings.keep_events)
-    blobs = FileBlobs(root / "blobs")
+    room = Room(root, settings.disk_low_bytes, settings.disk_critical_bytes)
+    store = await _store(root / "mizzen.db", settings.keep_events, room)
+    blobs = FileBlobs(root / "blobs", room)
     await asyncio.to_thread(blobs.sweep)
     counts.sweep(home.run / counts.FOLDER, gateways(settings))
     taken.sweep(home.run / taken.FOLDER, gateways(settings))
@@ -129,7 +131,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         default_framework=settings.default_framework,
         recorder=happenings,
         seen=sampler,
-        inside=Inside(store.tally, loop.backlogs, lambda: _size_of(root / "mizzen.db")),
+        inside=Inside(store.tally, loop.backlogs, lambda: _size_of(root / "mizzen.db"), lambda: free_bytes(root)),
     )
 
     async def hints() -> None:
@@ -150,7 +152,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
             pruning.keep_pruning(store.audit, _now, days=settings.audit_days, refusals=settings.audit_refusal_rows),
             finish_cascades(store),
             keep_emptying(store, vault),
-            keep_registered(store, machine, _now),
+            keep_registered(store, machine, _now, room=room, recorder=happenings),
             keep_collecting(store, blobs, _now, grace=timedelta(hours=settings.garbage_hours)),
             hints(),
             _clear_environments(engine, settings.environment_hours),
@@ -181,9 +183,9 @@ def _size_of(store: Path) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-async def _store(path: Path, keep_events: int) -> SqliteStore:
+async def _store(path: Path, keep_events: int, room: Room) -> SqliteStore:
     """With the namespaces that have to be there, also in a data dir that is older than they are."""
-    store = await SqliteStore.open(path, clock=_now, new_id=_new_id, keep_events=keep_events)
+    store = await SqliteStore.open(path, clock=_now, new_id=_new_id, keep_events=keep_events, room=room.for_writes)
     await namespaces.prepare(store, await store.namespaces())
     return store
 

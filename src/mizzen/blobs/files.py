@@ -33,6 +33,7 @@ from obstore.store import LocalStore
 from mizzen.blobs import content, folders
 from mizzen.blobs.content import Readable
 from mizzen.blobs.folders import HasContent
+from mizzen.blobs.room import Room
 from mizzen.blobs.spool import Spool, disk_faults
 from mizzen.blobs.wanted import Wanted
 from mizzen.errors import Conflict, Fault, Invalid, NotFound, Unavailable
@@ -67,8 +68,10 @@ class Stored:
 
 
 class FileBlobs:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, room: Room | None = None) -> None:
+        """`room`: asked before bytes are taken. None: the disk is used to its end."""
         self.root = root
+        self.room = room
         self._objects: LocalStore | None = None
 
     def put_file(self, source: Path) -> Blob:
@@ -121,7 +124,7 @@ class FileBlobs:
 
     def spool(self, most: int | None = None) -> Spool:
         """A file to write to first, for who must see all of it before it may be kept."""
-        return Spool(self.root / "incoming", most)
+        return Spool(self.root / "incoming", most, self.room)
 
     def keep(self, file: Path, blob: Blob) -> Blob:
         """Move a file from below `root` to its place, durably. The caller knows that this is its digest."""

@@ -13,15 +13,20 @@ from typing import Self
 
 from mizzen.blobs import content
 from mizzen.blobs.content import Readable
+from mizzen.blobs.room import Room
 from mizzen.errors import TooLarge, Unavailable
 
 
 class Spool:
     """Blocking code. Use it as a context manager: at the end its file is removed, if it is still there."""
 
-    def __init__(self, folder: Path, most: int | None = None) -> None:
-        """`most`: bytes it takes, before it raises TooLarge. Unavailable when there is no place for a file."""
+    def __init__(self, folder: Path, most: int | None = None, room: Room | None = None) -> None:
+        """`most`: bytes it takes, before it raises TooLarge. Unavailable when there is no place for a file; NoRoom when
+        the disk should not be filled any more."""
         self._most = most
+        self._room = room
+        if room is not None:
+            room.for_files()
         with disk_faults():
             folder.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=folder)
@@ -45,12 +50,14 @@ class Spool:
         return content.named(self._hasher.hexdigest())
 
     def write(self, data: bytes) -> None:
-        """TooLarge; Unavailable for a full disk."""
+        """TooLarge; NoRoom, or Unavailable, for a full disk."""
         if self._most is not None and self.size + len(data) > self._most:
             raise TooLarge(
                 f"more than {self._most:,} bytes are not taken",
                 hint="send less, or raise the setting max_upload_bytes",
             )
+        if self._room is not None:
+            self._room.for_files(len(data))
         with disk_faults():
             content.write_all(self._file, data)
         self._hasher.update(data)

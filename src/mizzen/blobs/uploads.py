@@ -48,13 +48,15 @@ class Uploads:
     def piece(self, owner: str, digest: str, start: int, total: int) -> Iterator[Piece]:
         """To write from `start` on. Conflict when bytes before it are missing, or somebody else writes just now.
 
-        TooLarge also when this owner has sent too much, or parts of too many files, and finished none of them.
+        TooLarge also when this owner has sent too much, or parts of too many files, and finished none of them. NoRoom.
         """
         most = self._limits.upload_bytes
         if total > most:
             raise TooLarge(
                 f"the file has {total:,} bytes; {most:,} are taken", hint="raise the setting max_upload_bytes"
             )
+        if self._blobs.room is not None:
+            self._blobs.room.for_files(total - start)
         path = self._part(owner, digest)
         if not path.exists():
             self._refuse_more(path)
@@ -117,7 +119,9 @@ class Uploads:
             raise TooLarge(f"parts of {self._limits.partials:,} files have come, and no more is taken", hint=_FINISH)
 
     def _room(self, path: Path) -> int:
-        """Bytes that this file may have, beside all others of which a part is there."""
+        """Bytes that this file may have, beside all others of which a part is there. NoRoom."""
+        if self._blobs.room is not None:
+            self._blobs.room.for_files()
         return self._limits.partial_bytes - sum(size for part, size in _sizes(path.parent).items() if part != path)
 
     def _part(self, owner: str, digest: str) -> Path:

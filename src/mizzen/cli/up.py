@@ -16,6 +16,7 @@ from mizzen.cli.session import DataDir, Output
 
 if TYPE_CHECKING:
     from mizzen.sdk.locate import Place
+    from mizzen.supervisor.home import Home
 
 _PATIENCE: Final = 2.0
 _TOLD: Final = ("key", "state", "pid", "restarts", "message")
@@ -108,6 +109,7 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
         "inference_url": place.inference_url,
         "grpc_address": place.grpc_address,
         "data_dir": str(home.data_dir),
+        "disk": _disk(home),
         "pid": next((process["pid"] for process in processes if process["key"] == "plane"), None),
         "supervisor_pid": info["pid"],
         "processes": [
@@ -117,6 +119,8 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
     if form is not Format.TABLE:
         output.data(found, form)
         return
+    if found["disk"]["level"] != "enough":
+        output.warn(f"the disk of the data dir: {found['disk']['message']}")
     for key in ("control_url", "tls_url", "inference_url", "grpc_address", "data_dir", "supervisor_pid"):
         output.say(f"{key.replace('_', ' '):<15} {found[key] or ''}")
     output.say()
@@ -127,6 +131,17 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
             for each in found["processes"]
         ),
     )
+
+
+def _disk(home: Home) -> dict[str, Any]:
+    """How much room is left, by the marks that the plane was started with."""
+    from mizzen.assemble import starting
+    from mizzen.blobs.room import Room, free_bytes
+
+    settings = starting.settings_of(home)
+    low, critical = (settings.disk_low_bytes, settings.disk_critical_bytes) if settings else (0, 0)
+    room = Room(home.data_dir, low, critical)
+    return {"free": free_bytes(home.data_dir), "level": str(room.level()), "message": room.said()}
 
 
 def _replicas(place: Place) -> dict[str, dict[str, str]]:

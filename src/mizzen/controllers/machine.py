@@ -1,4 +1,5 @@
-"""This machine as a Node: what it offers, and that it is there. Servers that ask for a node find it like any other."""
+"""This machine as a Node: what it offers, that it is there, and whether its disk has room. Servers that ask for a node
+find it like any other."""
 
 from __future__ import annotations
 
@@ -12,15 +13,21 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, NoReturn
 
+from mizzen.blobs.room import Level, Room
 from mizzen.errors import AlreadyExists, MizzenError
 from mizzen.kinds.meta import Condition, Meta, Ref, Resource, format_time, merge_conditions
 from mizzen.kinds.node import NodeStatus
 from mizzen.kinds.placement import HOSTNAME
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.controller import find
+from mizzen.reconcile.recorder import NOBODY, Recorder, turns
 from mizzen.stores.store import Store
 
+log = logging.getLogger(__name__)
+
 HEARTBEAT: Final = 30.0
+LOOK: Final = 2.0
+"""Seconds between two looks at the disk."""
 LONGEST: Final = 63
 
 
@@ -49,30 +56,67 @@ def node_of(host: str, capabilities: Iterable[str], gpus: int = 0) -> Resource:
 
 
 async def keep_registered(
-    store: Store, wanted: Resource, now: Callable[[], datetime], *, every: float = HEARTBEAT
+    store: Store,
+    wanted: Resource,
+    now: Callable[[], datetime],
+    *,
+    room: Room | None = None,
+    recorder: Recorder = NOBODY,
+    every: float = HEARTBEAT,
+    look: float = LOOK,
 ) -> NoReturn:
-    """Runs for ever, in the plane's task tree. A beat that fails is told, and made up for with the next."""
+    """Runs for ever, in the plane's task tree. A beat that fails is told, and made up for with the next.
+
+    When the disk gets low, or has room again, that is told at once.
+    """
+    level: Level | None = None
+    left = 0.0
     while True:
-        try:
-            await beat(store, wanted, now())
-        except MizzenError as error:
-            logging.getLogger(__name__).warning("cannot tell that this machine is there: %s; trying again", error)
-        await asyncio.sleep(every)
+        seen = room.level() if room is not None else None
+        if left <= 0 or seen is not level:
+            if level is not None and seen is not level and room is not None:
+                log.warning("the disk: %s", room.said())
+            level, left = seen, every
+            try:
+                await beat(store, wanted, now(), room=room, recorder=recorder)
+            except MizzenError as error:
+                log.warning("cannot tell that this machine is there: %s; trying again", error)
+        await asyncio.sleep(min(look, every))
+        left -= look
 
 
-async def beat(store: Store, wanted: Resource, now: datetime) -> None:
+async def beat(
+    store: Store, wanted: Resource, now: datetime, *, room: Room | None = None, recorder: Recorder = NOBODY
+) -> None:
     """It is there, as it is now. What others wrote to it stays: labels they added, fields that we do not say."""
     node = await _registered(store, wanted)
     told = NodeStatus.of(node)
-    ready = Condition(type="Ready", status="True", reason="Heard", message="it runs this plane")
-    others = tuple(condition for condition in told.conditions if condition.type != ready.type)
-    conditions = merge_conditions(told.conditions, (*others, ready), generation=node.meta.generation, now=now)
+    ours = [Condition(type="Ready", status="True", reason="Heard", message="it runs this plane")]
+    if room is not None:
+        ours.append(disk_room(room))
+    others = tuple(condition for condition in told.conditions if condition.type not in {each.type for each in ours})
+    conditions = merge_conditions(told.conditions, (*others, *ours), generation=node.meta.generation, now=now)
     status = {
         **node.status,
         "conditions": [condition.wire() for condition in conditions],
         "lastHeartbeat": format_time(now),
     }
-    await store.update_status(replace(node, status=status), ACTOR)
+    written = await store.update_status(replace(node, status=status), ACTOR)
+    for condition in turns(node, written):
+        recorder.turned(written, condition)
+
+
+def disk_room(room: Room) -> Condition:
+    """Said in words that stay the same while nothing turns: what is free changes all the time."""
+    match room.level():
+        case Level.ENOUGH:
+            return Condition(type="DiskRoom", status="True", reason="EnoughRoom", message="files are taken")
+        case Level.LOW:
+            message = f"less than {room.low:,} bytes are free: no files are taken; delete versions that nobody needs"
+            return Condition(type="DiskRoom", status="False", reason="DiskLow", message=message)
+        case Level.CRITICAL:
+            message = f"less than {room.critical:,} bytes are free: nothing is added; delete something on that disk"
+            return Condition(type="DiskRoom", status="False", reason="DiskCritical", message=message)
 
 
 async def _registered(store: Store, wanted: Resource) -> Resource:

@@ -13,6 +13,7 @@ TYPES: dict[str, str] = {
     "Ready": "On an InferenceModel: what the spec asks for answers; during a switch, not yet, while the old one does. "
     "On a Node: it was heard of lately.",
     "Available": "On a Workload: at least one replica is ready.",
+    "DiskRoom": "On a Node: its disk has room for what people send.",
     "Servable": "On a ModelVersion: a server of it answered once. False: it was tried and could not be loaded.",
 }
 
@@ -61,6 +62,10 @@ REASONS: dict[str, str] = {
     "SecretNotFound": "A variable takes its value from a secret that is not there. `mizzen secret set` makes it.",
     "SecretUnreadable": "A secret is there and cannot be decrypted. Set it again.",
     "Heard": "The machine said that it is there.",
+    # of DiskRoom
+    "EnoughRoom": "Files are taken, and changes.",
+    "DiskLow": "Less is free than `disk_low_bytes`: no files are taken. Delete versions that nobody needs.",
+    "DiskCritical": "Less is free than `disk_critical_bytes`: nothing is added, only deleted. What is served goes on.",
     # of Servable
     "NotServedYet": "No server of the version has answered yet.",
     "Served": "A server of the version answered.",

@@ -50,6 +50,6 @@ class NodeSpec(Spec):
 
 
 class NodeStatus(Status):
-    """Conditions: `Accepted`, `Ready` (it was heard of lately)."""
+    """Conditions: `Accepted`, `Ready` (it was heard of lately), `DiskRoom` (its disk takes more)."""
 
     last_heartbeat: str | None = Field(default=None, description="When it was last heard of, in UTC.")

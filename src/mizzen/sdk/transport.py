@@ -42,6 +42,7 @@ _BY_NUMBER: Final[Mapping[int, type[errors.MizzenError]]] = {
     502: errors.Unavailable,
     503: errors.Unavailable,
     504: errors.DeadlineExceeded,
+    507: errors.NoRoom,
 }
 
 

@@ -1,8 +1,8 @@
 """The control API as one ASGI application: routes, and the layers every request passes through.
 
-From the outside in: errors in one shape; the audit; Host and Origin; refusal while stopping; gateways told; who asks;
-no answer without a decision. A write is acknowledged after the store has returned, and a store returns when it is on
-disk.
+From the outside in: errors in one shape; the audit; Host and Origin; refusal while stopping; room for deletions;
+gateways told; who asks; no answer without a decision. A write is acknowledged after the store has returned, and a
+store returns when it is on disk.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from mizzen.server.auth import FailClosed, Identify
 from mizzen.server.bindings import Bindings
 from mizzen.server.door import definitions, discovery, documents, events, namespaces, reviews
 from mizzen.server.errors import ErrorBoundary, answer_http_exception, answer_mizzen_error
+from mizzen.server.freeing import Freeing
 from mizzen.server.identity import Identity
 from mizzen.server.metrics import Inside
 from mizzen.server.namespaces import NamespacedStore
@@ -142,6 +143,7 @@ def create_app(
             Middleware(Audited, log=audit, now=now),
             Middleware(LoopbackOnly, loopback=loopback),
             Middleware(RefuseWhileStopping, plane=plane),
+            Middleware(Freeing),
             Middleware(Settled, settle=settle),
             Middleware(Identify, identity=Identity(AdminToken(admin_token), identities, oidc, now), bindings=bindings),
             Middleware(FailClosed, plane=plane),

@@ -40,6 +40,7 @@ STATUS: dict[type[MizzenError], int] = {
     MizzenError: 500,
     errors.Unavailable: 503,
     errors.DeadlineExceeded: 504,
+    errors.NoRoom: 507,
 }
 
 HEADERS: dict[type[MizzenError], dict[str, str]] = {

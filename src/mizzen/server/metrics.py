@@ -38,6 +38,7 @@ class Inside:
     """How many there are of each kind."""
     backlogs: Callable[[], Iterable[Backlog]] = tuple
     store_bytes: Callable[[], int] = int
+    disk_free_bytes: Callable[[], int] = int
 
 
 def routes(inside: Inside) -> list[Route]:
@@ -55,7 +56,7 @@ def routes(inside: Inside) -> list[Route]:
             *_of_replicas(request, found),
             *_of_processes(found),
             *_of_controllers(list(inside.backlogs())),
-            *_of_store(objects, inside.store_bytes()),
+            *_of_store(objects, inside.store_bytes(), inside.disk_free_bytes()),
         )
         return Response(render(families), headers={"content-type": CONTENT_TYPE})
 
@@ -113,12 +114,14 @@ def _of_controllers(backlogs: list[Backlog]) -> Iterator[Family]:
     yield _family(name, "counter", "Looks at an object that failed.", rows, lambda each: each.errors)
 
 
-def _of_store(objects: Mapping[str, int], size: int) -> Iterator[Family]:
+def _of_store(objects: Mapping[str, int], size: int, free: int) -> Iterator[Family]:
     name = "mizzen_resources"
     rows = [Sample(name, (("kind", kind),), count) for kind, count in sorted(objects.items())]
     yield Family(name, "gauge", "Objects of each kind.", rows)
     name = "mizzen_store_bytes"
     yield Family(name, "gauge", "Size of the store's files.", [Sample(name, (), size)])
+    name = "mizzen_disk_free_bytes"
+    yield Family(name, "gauge", "Bytes that are free on the disk of the data dir.", [Sample(name, (), free)])
 
 
 def _family(

@@ -45,7 +45,7 @@ class SqliteIdentities:
             )
             return principal
 
-        await self._writer.write(work, self._keep_principal)
+        await self._writer.write(work, self._keep_principal, adds=True)
 
     async def remove_principal(self, name: str, now: datetime) -> None:
         def work(connection: sqlite3.Connection) -> tuple[Token, ...]:
@@ -81,7 +81,7 @@ class SqliteIdentities:
             )  # fmt: skip
             return (token,)
 
-        await self._writer.write(work, self._keep_tokens)
+        await self._writer.write(work, self._keep_tokens, adds=True)
 
     async def revoke_token(self, id_: str, now: datetime) -> Token:
         def work(connection: sqlite3.Connection) -> tuple[Token, ...]:

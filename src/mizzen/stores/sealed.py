@@ -34,7 +34,7 @@ class SqliteSecrets:
                 ),
             )  # fmt: skip
 
-        await self._writer.write(work)
+        await self._writer.write(work, adds=True)
 
     async def get(self, namespace: str, name: str) -> SealedSecret:
         found = await self._read("namespace = ? AND name = ?", namespace, name)

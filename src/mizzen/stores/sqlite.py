@@ -57,13 +57,19 @@ class SqliteStore:
 
     @classmethod
     async def open(
-        cls, path: Path, *, clock: Callable[[], datetime], new_id: Callable[[], str], keep_events: int = 10_000
+        cls,
+        path: Path,
+        *,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], str],
+        keep_events: int = 10_000,
+        room: Callable[[], None] = lambda: None,
     ) -> Self:
         """Make the file if it is not there. Unavailable when it cannot be read; Conflict when it is not ours to write:
         another process has it, or it is something else.
 
         A watch can be taken up again as long as no more than `keep_events` changes were made since. `clock` and
-        `new_id` are called in the writing thread.
+        `new_id` are called in the writing thread. `room` raises when nothing may be added.
         """
         if keep_events < 1:
             raise ValueError("keep_events must be at least 1")
@@ -84,7 +90,7 @@ class SqliteStore:
         readers = Readers(path)
         feed = Feed(readers, head=head, horizon=horizon, newest=newest)
         ledger = Ledger(connection, clock=clock, new_id=new_id)
-        writer = Writer(connection, ledger, keep_events=keep_events, publish=feed.publish)
+        writer = Writer(connection, ledger, keep_events=keep_events, publish=feed.publish, room=room)
         return cls(
             lock=lock, ledger=ledger, writer=writer, readers=readers, feed=feed, point=point,
             identities=SqliteIdentities(writer, known),
@@ -104,15 +110,16 @@ class SqliteStore:
         return await self._readers.run(lambda connection: reads.among(connection, refs))
 
     async def create(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
-        return _given(await self._writer.write(lambda _: self._ledger.create(new, by, guard)))
+        return _given(await self._writer.write(lambda _: self._ledger.create(new, by, guard), adds=True))
 
     async def update(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
-        return _given(await self._writer.write(lambda _: self._ledger.update(new, by, guard)))
+        return _given(await self._writer.write(lambda _: self._ledger.update(new, by, guard), adds=_adds(new)))
 
     async def update_status(
         self, new: Resource, by: str, *, decision: str | None = None, guard: Guard | None = None
     ) -> Resource:
-        return _given(await self._writer.write(lambda _: self._ledger.update_status(new, by, decision, guard)))
+        written = self._writer.write(lambda _: self._ledger.update_status(new, by, decision, guard), adds=_adds(new))
+        return _given(await written)
 
     async def delete(self, ref: Ref, by: str, *, uid: str | None = None, guard: Guard | None = None) -> Resource | None:
         return (await self._writer.write(lambda _: self._ledger.delete(ref, by, uid, guard))).resource
@@ -151,6 +158,11 @@ class SqliteStore:
         await self._readers.close()
         self._point.close()
         self._lock.release()
+
+
+def _adds(new: Resource) -> bool:
+    """Not what is on its way out, nor the machine, which has to tell how it is."""
+    return not new.deleting and new.kind != "Node"
 
 
 def _given(outcome: Outcome) -> Resource:

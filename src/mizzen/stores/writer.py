@@ -47,27 +47,39 @@ class Writer:
         *,
         keep_events: int,
         publish: Callable[[Sequence[Event], int, int], None],
+        room: Callable[[], None] = lambda: None,
     ) -> None:
         """`publish(events, horizon, recorded)` is called in the event loop for each commit, before its writers are
-        answered; `recorded` is the version of the last change that history has an entry of, or 0."""
+        answered; `recorded` is the version of the last change that history has an entry of, or 0. `room` raises when
+        nothing may be added."""
         self._connection = connection
         self._ledger = ledger
         self._keep_events = keep_events
         self._publish = publish
+        self._room = room
         self._loop = asyncio.get_running_loop()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="mizzen-writer", daemon=True)
         self._thread.start()
 
-    async def write(self, work: Callable[[sqlite3.Connection], T], then: Callable[[T], None] | None = None) -> T:
+    async def write(
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        then: Callable[[T], None] | None = None,
+        *,
+        adds: bool = False,
+    ) -> T:
         """Done and durable when this returns. Cancelling the caller does not take the write back.
 
         `work` runs in the writing thread; raising refuses it. `then` is called in the event loop with what it returned,
-        in the order of the writes and before anybody is answered: for what is kept in memory as well.
+        in the order of the writes and before anybody is answered: for what is kept in memory as well. What `adds` is
+        refused while the disk is nearly full; the rest of it is for what goes, and for the audit.
         """
         if self._closed:
             raise Unavailable("the store is closed")
+        if adds:
+            self._room()
         reply: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put(_Job(work, then, reply))
         return await reply

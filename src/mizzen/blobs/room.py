@@ -1,0 +1,90 @@
+"""How much room is left on the disk of a data dir, and who may still take some of it.
+
+    free >= low           everything
+    low > free            no files are taken: what is there goes on, and is changed as ever
+    critical > free       nothing is added to the store either; what is deleted, and the audit, have the rest
+
+So the store never meets a disk that is full while it can be helped: what is refused is refused before it begins.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from mizzen.errors import NoRoom
+
+_FREE = "delete versions that nobody needs, or anything else on that disk; it goes on by itself when there is room"
+
+
+_freeing: ContextVar[bool] = ContextVar("freeing", default=False)
+
+
+@contextmanager
+def freeing() -> Iterator[None]:
+    """What is done within it makes room in the end, though it may have to write something first."""
+    before = _freeing.set(True)
+    try:
+        yield
+    finally:
+        _freeing.reset(before)
+
+
+class Level(StrEnum):
+    ENOUGH = "enough"
+    LOW = "low"
+    CRITICAL = "critical"
+
+
+def free_bytes(folder: Path) -> int:
+    """For those who are not root."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    folder: Path
+    low: int
+    """0: whatever is left may be taken."""
+    critical: int
+    free: Callable[[Path], int] = free_bytes
+
+    def level(self) -> Level:
+        left = self.free(self.folder)
+        if left < self.critical:
+            return Level.CRITICAL
+        return Level.LOW if left < self.low else Level.ENOUGH
+
+    def for_files(self, size: int = 0) -> None:
+        """NoRoom when files of this size would leave less than `low`."""
+        if self.low and (left := self.free(self.folder)) - size < self.low:
+            more = f" for {size:,} bytes more" if size else ""
+            raise NoRoom(
+                f"the disk has no room{more}: {left:,} bytes are free, and {self.low:,} are kept (disk_low_bytes)",
+                hint=_FREE,
+            )
+
+    def for_writes(self) -> None:
+        """NoRoom when nothing may be added to the store, but for what is done within `freeing`."""
+        if self.critical and not _freeing.get() and (left := self.free(self.folder)) < self.critical:
+            raise NoRoom(
+                f"the disk is full: {left:,} bytes are free, and {self.critical:,} are kept (disk_critical_bytes)",
+                hint=_FREE,
+            )
+
+    def said(self) -> str:
+        """For people: how it is."""
+        left = self.free(self.folder)
+        match self.level():
+            case Level.ENOUGH:
+                return f"{left:,} bytes are free"
+            case Level.LOW:
+                return f"{left:,} bytes are free: no files are taken until there are {self.low:,}; {_FREE}"
+            case Level.CRITICAL:
+                return f"{left:,} bytes are free: nothing is added until there are {self.critical:,}; {_FREE}"
