@@ -196,7 +196,11 @@ SHAPES: dict[str, Schema] = {
         "How it was in the last seconds; numbers of what waits and runs are as they are now.",
         time=text("When, in UTC."),
         seconds={**AMOUNT, "description": "How long rates and quantiles look back; 0 right after a start."},
-        models=many(ref("ModelUsage")), processes=many(ref("ProcessUsage")),
+        total=ref("TotalUsage"), models=many(ref("ModelUsage")), processes=many(ref("ProcessUsage")),
+    )),
+    "TotalUsage": always(shape(
+        "Of all models that are told of, together.",
+        requestsPerSecond=AMOUNT, errorsPerSecond=AMOUNT, p50=maybe(AMOUNT), p95=maybe(AMOUNT), p99=maybe(AMOUNT),
     )),
     "ModelUsage": always(shape(
         "Of a version that is served, or has been asked for in the last seconds. Calls count for the model that "

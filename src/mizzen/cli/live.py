@@ -6,9 +6,10 @@ import asyncio
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
-from mizzen.cli import output, stats
+from mizzen.cli import output
 from mizzen.cli.interrupts import Interrupts
 from mizzen.errors import MizzenError
 from mizzen.sdk.client import AsyncPlane
@@ -47,24 +48,21 @@ class _Sampler:
 
     async def _sample(self) -> None:
         async with AsyncPlane(self._place) as plane:
-            before: stats.Reading | None = None
             while True:
                 try:
-                    after = stats.read(await plane.metrics(), time.monotonic())
-                    ready = _ready((await plane.list("inferencemodels"))["items"])
+                    self._said = sentence(await plane.usage())
                 except MizzenError as error:
                     self._said = output.shown(error.message)
-                else:
-                    before = before or after  # what was asked before we looked is no rate
-                    self._said = sentence(ready, stats.rate(before, after), stats.median(before, after))
-                    before = after
                 await asyncio.sleep(_EVERY)
 
 
-def sentence(ready: int, rate: float, median: float | None) -> str:
+def sentence(usage: Mapping[str, Any]) -> str:
+    """What GET /usage tells, in a line."""
+    ready = len({(model["namespace"], model["name"]) for model in usage["models"] if model["replicasReady"]})
+    total = usage["total"]
     models = "1 model" if ready == 1 else f"{ready} models"
-    latency = "-" if median is None else f"{median * 1000:.1f} ms"
-    return f"{models} ready · {rate:.0f} requests/s · p50 {latency}"
+    latency = "-" if total["p50"] is None else f"{total['p50'] * 1000:.1f} ms"
+    return f"{models} ready · {total['requestsPerSecond']:.0f} requests/s · p50 {latency}"
 
 
 def duration(seconds: float) -> str:
@@ -73,15 +71,3 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def _ready(servers: list[dict[str, Any]]) -> int:
-    """Models with at least one ready server."""
-    return len(
-        {
-            server["spec"]["modelName"]
-            for server in servers
-            for condition in server.get("status", {}).get("conditions") or ()
-            if condition["type"] == "Ready" and condition["status"] == "True"
-        }
-    )

@@ -21,7 +21,7 @@ from mizzen.server import auth, targets
 from mizzen.server.plane import plane_of
 from mizzen.server.query import Query
 from mizzen.usage.known import Key
-from mizzen.usage.rates import Figures
+from mizzen.usage.rates import Figures, Whole, whole
 from mizzen.usage.rings import COARSE_POINTS, COARSE_SECONDS, FINE_POINTS, FINE_SECONDS, Point
 from mizzen.usage.sampler import Now
 
@@ -45,14 +45,12 @@ async def now(request: Request) -> Response:
     query = Query(request, "namespace")
     namespace = query.namespace(default="")
     found = plane_of(request).usage.now()
+    keys = [key for key in found.served if namespace in ("", key[0]) and sees(request, key)]
     return JSONResponse({
         "time": _time(found.moment.at),
         "seconds": round(found.grown.seconds, 3),
-        "models": [
-            _model(key, figures, found)
-            for key, figures in found.served.items()
-            if namespace in ("", key[0]) and sees(request, key)
-        ],
+        "total": _total(whole(found.grown, keys)),
+        "models": [_model(key, found.served[key], found) for key in keys],
         "processes": _processes(found),
     })  # fmt: skip
 
@@ -84,6 +82,16 @@ def sees(request: Request, key: Key) -> bool:
     namespace, model, _ = key
     target = targets.model(Ref("Model", model, namespace))
     return auth.may(request, "read", target) or auth.may(request, "predict", target)
+
+
+def _total(of: Whole) -> dict[str, Any]:
+    return {
+        "requestsPerSecond": _short(of.requests),
+        "errorsPerSecond": _short(of.errors),
+        "p50": _short(of.p50),
+        "p95": _short(of.p95),
+        "p99": _short(of.p99),
+    }
 
 
 def _model(key: Key, figures: Figures, found: Now) -> dict[str, Any]:

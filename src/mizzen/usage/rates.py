@@ -109,6 +109,17 @@ class Figures:
     """Cores."""
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """How several served versions are doing together, likewise."""
+
+    requests: float
+    errors: float
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
 def growth(before: Moment, after: Moment) -> Growth:
     seconds = max(after.at - before.at, 0.0)
     served: dict[Key, Grown] = {}
@@ -181,6 +192,17 @@ def figures(grown: Growth, now: Moment) -> dict[Key, Figures]:
             cpu=cpu.get(key, 0.0) / seconds,
         )
     return result
+
+
+def whole(grown: Growth, keys: Iterable[Key]) -> Whole:
+    """Of these served versions together. A median of medians would be none."""
+    sums = Grown()
+    for key in keys:
+        if key in grown.served:
+            sums.add(grown.served[key])
+    seconds = grown.seconds or math.inf
+    errors = sum(count for code, count in sums.codes.items() if code >= ERRORS)
+    return Whole(sum(sums.codes.values()) / seconds, errors / seconds, *quantiles(sums.buckets, (0.5, 0.95, 0.99)))
 
 
 def quantiles(buckets: Sequence[float], wanted: Sequence[float]) -> tuple[float | None, ...]:

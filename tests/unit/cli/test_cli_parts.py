@@ -7,56 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.cli import live, output, past, stats, tail, viewer, welcome
+from mizzen.cli import live, output, past, tail, viewer, welcome
 from mizzen.sdk.locate import Place
 
-BEFORE = """\
-# HELP mizzen_requests_total Requests that ended, by HTTP code; 499: the client left.
-# TYPE mizzen_requests_total counter
-mizzen_requests_total{gateway="gateway-0",namespace="default",model="iris",version="1",code="200"} 10
-mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="iris",version="1",le="0.001"} 10
-mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="iris",version="1",le="0.01"} 10
-mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="iris",version="1",le="+Inf"} 10
-"""
-AFTER = """\
-mizzen_requests_total{gateway="gateway-0",namespace="default",model="iris",version="1",code="200"} 28
-mizzen_requests_total{gateway="gateway-0",namespace="default",model="other",version="1",code="503"} 2
-mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="iris",version="1",le="0.001"} 15
-mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="iris",version="1",le="0.01"} 25
-mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="iris",version="1",le="+Inf"} 28
-mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="other",version="1",le="0.001"} 0
-mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="other",version="1",le="0.01"} 0
-mizzen_request_seconds_bucket{gateway="gateway-0",namespace="default",model="other",version="1",le="+Inf"} 2
-"""
-
-
-def test_rate_and_median_between_two_readings() -> None:
-    before, after = stats.read(BEFORE, 100.0), stats.read(AFTER, 102.0)
-    assert stats.rate(before, after) == 10.0
-    # 20 requests: 5 below 1 ms, 10 up to 10 ms; the tenth is in the middle of those
-    assert stats.median(before, after) == pytest.approx(0.001 + 0.009 / 2)
-
-
-def test_readings_that_say_nothing() -> None:
-    reading = stats.read(AFTER, 1.0)
-    assert stats.median(reading, reading) is None
-    assert stats.median(stats.read("", 0.0), stats.read("", 1.0)) is None
-    assert stats.rate(reading, reading) == 0.0
-
-
-def test_several_gateways_of_which_one_is_killed_and_another_name_is_served_no_more() -> None:
-    first, second = BEFORE, BEFORE.replace("gateway-0", "gateway-1").replace("} 10", "} 40")
-    gone = BEFORE.replace("iris", "gone")
-    both = stats.read(first + second + gone, 0.0)
-    assert stats.rate(both, stats.read(first + second + gone, 1.0)) == 0.0
-    anew = stats.read(first.replace("} 10", "} 13") + second.replace("} 40", "} 2"), 1.0)
-    assert stats.rate(both, anew) == 5.0, "3 more of one, and 2 of the successor of the other"
-    assert stats.median(both, anew) == pytest.approx(0.0005)
+USAGE = {
+    "total": {"requestsPerSecond": 12.4, "p50": 0.0015},
+    "models": [
+        {"namespace": "default", "name": "iris", "replicasReady": 1},
+        {"namespace": "default", "name": "iris", "replicasReady": 2},
+        {"namespace": "default", "name": "rose", "replicasReady": 0},
+    ],
+}
 
 
 def test_the_sentence_of_the_live_line() -> None:
-    assert live.sentence(1, 12.4, 0.0015) == "1 model ready · 12 requests/s · p50 1.5 ms"
-    assert live.sentence(0, 0.0, None) == "0 models ready · 0 requests/s · p50 -"
+    assert live.sentence(USAGE) == "1 model ready · 12 requests/s · p50 1.5 ms"
+    idle = {"total": {"requestsPerSecond": 0.0, "p50": None}, "models": []}
+    assert live.sentence(idle) == "0 models ready · 0 requests/s · p50 -"
     assert [live.duration(seconds) for seconds in (5, 65, 3720)] == ["5 s", "1 min 5 s", "1 h 2 min"]
 
 

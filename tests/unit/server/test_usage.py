@@ -88,6 +88,9 @@ def test_rates_latencies_queues_and_processes_are_told(plane: Harness) -> None:
     told = plane.client(token=None).get("/usage").json()
     assert told["seconds"] == 10.0
     assert told["time"].startswith("2027-01-15T08:00:20")
+    assert told["total"].pop("p50") == pytest.approx(0.00175)
+    assert told["total"].pop("p95") < told["total"].pop("p99") <= 0.0025
+    assert told["total"] == {"requestsPerSecond": 10.0, "errorsPerSecond": 1.0}
     iris, rose, lab = told["models"]
     assert iris.pop("p50") == pytest.approx(0.00175)
     assert iris.pop("p95") < iris.pop("p99") <= 0.0025
@@ -108,6 +111,7 @@ def test_rates_latencies_queues_and_processes_are_told(plane: Harness) -> None:
 def test_one_namespace_may_be_asked_for(plane: Harness) -> None:
     told = plane.client().get("/usage", params={"namespace": "lab"}).json()
     assert [model["namespace"] for model in told["models"]] == ["lab"]
+    assert (told["total"]["requestsPerSecond"], told["total"]["p50"]) == (0.0, None)
 
 
 def test_history_is_told_as_rows(plane: Harness) -> None:

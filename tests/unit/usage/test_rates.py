@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mizzen.protocol.counts import BOUNDS, Counts
 from mizzen.usage.known import Known, Served, Work
-from mizzen.usage.rates import Growth, Moment, Process, figures, growth, quantiles, total
+from mizzen.usage.rates import Grown, Growth, Moment, Process, Whole, figures, growth, quantiles, total, whole
 from tests.unit.usage.counted import counts, requests, served
 
 KEY = ("default", "iris", "1")
@@ -34,6 +34,18 @@ def test_what_was_counted_between_two_moments_is_a_rate() -> None:
     assert (found.in_flight, found.waiting, found.batch, found.shed) == (3, 2, 4.0, 0.4)
     assert (found.ready, found.wanted) == (1, 2)
     assert BOUNDS[2] < (found.p50 or 0) < (found.p99 or 0) <= BOUNDS[3]
+
+
+def test_versions_together_have_quantiles_of_their_own() -> None:
+    other = ("default", "rose", "1")
+    grown = Growth(10.0, {
+        KEY: Grown({200: 30.0}, [30.0] + [0.0] * len(BOUNDS)),
+        other: Grown({200: 5.0, 500: 5.0}, [0.0] * 5 + [10.0] + [0.0] * (len(BOUNDS) - 5)),
+    })  # fmt: skip
+    both = whole(grown, [KEY, other, ("default", "idle", "1")])
+    assert (both.requests, both.errors) == (4.0, 0.5)
+    assert (both.p50 or 0) < BOUNDS[0] < BOUNDS[4] < (both.p95 or 0) <= BOUNDS[5]
+    assert whole(grown, []) == Whole(0.0, 0.0, None, None, None)
 
 
 def test_calls_count_for_the_model_that_answers_them_whatever_they_name() -> None:
