@@ -21,10 +21,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
-from bench import contestants, load, procfs, report
+from bench import contestants, load, procfs, report, streams
 
 RESULTS = contestants.HERE / "results" / "latest.json"
-PACKAGES = {"wrk": "wrk", "nginx": "nginx-light"}
+PACKAGES = {"wrk": "wrk", "nginx": "nginx-light", "h2load": "nghttp2-client"}
 Server = TypeVar("Server", bound=contestants.Contestant)
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -127,7 +127,7 @@ def window(
     headers: Mapping[str, str] = load.JSON,
 ) -> report.Window:
     busy, generator, before = procfs.busy_seconds(), contestants.children_cpu(), by_role(server)
-    seen = load.run(server.url, question, connections, seconds, headers)
+    seen = streams.either(server.url, question, connections, seconds, headers)
     after = by_role(server)
     busy, generator = procfs.busy_seconds() - busy, contestants.children_cpu() - generator
     spent = {role: after.get(role, 0.0) - before.get(role, 0.0) for role in after | before}
@@ -187,10 +187,10 @@ def save(path: Path, footprints: list[report.Footprint], windows: list[report.Wi
     print(f"\nAll figures: {os.path.relpath(path)}")
 
 
-def missing_programs(nginx: bool) -> str:
+def missing_programs(nginx: bool, h2load: bool = False) -> str:
     """What to say when a program is not there and could not be installed; empty when all is well."""
     search = os.environ.get("PATH", "") + ":/usr/sbin"
-    wanted = ["wrk", "nginx"] if nginx else ["wrk"]
+    wanted = ["wrk", *(["nginx"] if nginx else []), *(["h2load"] if h2load else [])]
     missing = [program for program in wanted if not shutil.which(program, path=search)]
     if not missing:
         return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.peers.lineup import FLOORS
+from bench.peers.lineup import FLOORS, OVER_GRPC
 from bench.peers.results import MIZZEN, Result, Results
 
 
@@ -26,6 +26,7 @@ def lines(results: Results, objective_ms: float, mixed: float | None) -> list[Fi
         _cheaper(results, 16, 8),
         _cheaper(results, 1, 2),
         _as_quick_as_fastapi(results),
+        *_over_grpc(results),
         *_large(results),
         *_forest(results, objective_ms),
         _at_most("one row beside 1000 rows, p99 against its own", 3, mixed, ""),
@@ -52,6 +53,13 @@ def _as_quick_as_fastapi(results: Results) -> Figure:
         return Figure(what, wanted, "not measured", None)
     seen = f"{ours.p50_ms:.2f} ms, FastAPI {by_hand.p50_ms:.2f} ms"
     return Figure(what, wanted, seen, ours.p50_ms <= by_hand.p50_ms)
+
+
+def _over_grpc(results: Results) -> Iterator[Figure]:
+    for peer in OVER_GRPC:
+        for calls in (1, 64):
+            what = f"one row of iris over gRPC, {calls} at a time, CPU of {peer} against ours"
+            yield _at_least(what, 3, *_against(results.best_of(peer, "grpc", calls), results.at("grpc", calls)))
 
 
 def _large(results: Results) -> Iterator[Figure]:

@@ -41,6 +41,8 @@ def venv(peer: str) -> Path:
 
 def entries(peer: str, case: Case) -> Iterator[Entry]:
     """None when the peer cannot do what the case asks."""
+    if case.grpc and peer not in OVER_GRPC:
+        return
     for make in PEERS[peer]:
         if entry := make(case):
             yield entry
@@ -89,7 +91,10 @@ def mlserver(case: Case, *, batching: bool = False) -> Entry | None:
         (place.folder / "model-settings.json").write_text(json.dumps(model))
         return [f"{venv('mlserver')}/bin/mlserver", "start", str(place.folder)]
 
-    launch = Launch(command, "/v2/models/m/infer", questions.v2, {"PYTHONPATH": str(PROGRAMS)}, venv("mlserver"))
+    environ = {"PYTHONPATH": str(PROGRAMS)}
+    launch = Launch(command, "/v2/models/m/infer", questions.v2, environ, venv("mlserver"))
+    if case.grpc:
+        launch = Launch(command, questions.GRPC_PATH, questions.v2_grpc, environ, venv("mlserver"), port=1)
     return Entry("mlserver", _name("mlserver", batching=batching), launch)
 
 
@@ -99,8 +104,14 @@ def kserve(case: Case) -> Entry | None:
     def command(place: Place) -> list[str]:
         server = [f"{venv('kserve')}/bin/python", str(PROGRAMS / "kserve_server.py"), _file(case, place)]
         quiet = ["--enable_latency_logging", "false", "--log_config_file", str(PROGRAMS / "kserve_log.json")]
-        return [*server, "--http_port", str(place.port), "--workers", "1", "--enable_grpc", "false", *quiet]
+        grpc = (
+            ["--enable_grpc", "true", "--grpc_port", str(place.ports[1])] if case.grpc else ["--enable_grpc", "false"]
+        )
+        return [*server, "--http_port", str(place.port), "--workers", "1", *grpc, *quiet]
 
+    if case.grpc:
+        launch = Launch(command, questions.GRPC_PATH, questions.v2_grpc, venv=venv("kserve"), port=1)
+        return Entry("kserve", "kserve", launch)
     dialect = questions.v2_binary if case.binary else questions.v2
     return Entry("kserve", "kserve", Launch(command, "/v2/models/m/infer", dialect, venv=venv("kserve")))
 
@@ -191,6 +202,8 @@ PEERS: dict[str, tuple[Maker, ...]] = {
         lambda case: ray(case, batching=True),
     ),
 }
+OVER_GRPC = ("mlserver", "kserve")
+"""Those that speak V2 so."""
 INSTALLED = ("mlserver", "kserve", "bentoml", "litserve", "mlflow", "ray")
 """Those with an environment of their own."""
 FLOORS = ("nginx", "fastapi")
@@ -199,7 +212,7 @@ FLOORS = ("nginx", "fastapi")
 
 def _fits(case: Case, *, batching: bool) -> bool:
     """One call for several callers makes sense for single rows, and for a slow model nothing else does."""
-    return case.name in ("iris", "forest") if batching else case.name != "forest"
+    return case.name in ("iris", "grpc", "forest") if batching else case.name != "forest"
 
 
 def _name(peer: str, *, batching: bool) -> str:

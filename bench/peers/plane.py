@@ -26,6 +26,8 @@ class Plane(contestants.Mizzen):
 
     @property
     def asking(self) -> questions.Question:
+        if self.case.grpc:
+            return questions.v2_grpc(self.case.rows)
         return questions.v2_binary(self.case.rows) if self.case.binary else questions.v2(self.case.rows)
 
     def start(self) -> None:
@@ -35,8 +37,10 @@ class Plane(contestants.Mizzen):
             self._cli("deploy", str(self.model), "--name", "m")
         else:
             self._serve(self.spec)
-        inference = json.loads(self._cli("status", "-o", "json"))["inference_url"].rstrip("/")
-        self.url = f"{inference}/v2/models/m/infer"
+        status = json.loads(self._cli("status", "-o", "json"))
+        self.url = f"{status['inference_url']}/v2/models/m/infer"
+        if self.case.grpc:
+            self.url = f"http://{status['grpc_address']}{questions.GRPC_PATH}"
         await_right(self.url, self.asking, self.case.right)
 
     def _serve(self, spec: dict[str, Any]) -> None:

@@ -16,6 +16,8 @@ Rows = list[list[float]]
 
 JSON = "application/json"
 BYTES = "application/octet-stream"
+GRPC = "application/grpc"
+GRPC_PATH = "/inference.GRPCInferenceService/ModelInfer"
 HEADER_LENGTH = "Inference-Header-Content-Length"
 OUTPUT = "predict"
 LABELS = ("outputs", "predictions", "output", "data")
@@ -33,6 +35,8 @@ class Case:
     connections: tuple[int, ...]
     binary: bool = False
     """Numbers travel as bytes, where a server can take them so."""
+    grpc: bool = False
+    """Asked over gRPC, of those who speak it."""
     longer: int = 1
     """So many times the usual window, where a request takes long: enough of them must be answered in it."""
 
@@ -54,6 +58,16 @@ def v2_binary(rows: Rows) -> Question:
     tensor = _tensor(rows) | {"parameters": {"binary_data_size": len(data)}}
     head = _json({"inputs": [tensor], "outputs": [{"name": OUTPUT, "parameters": {"binary_data": True}}]})
     return Question(head + data, {"Content-Type": BYTES, HEADER_LENGTH: str(len(head))})
+
+
+def v2_grpc(rows: Rows) -> Question:
+    """The Open Inference Protocol over gRPC, with numbers as bytes: a message behind its prefix."""
+    from mizzen.gateway.grpc import messages
+
+    message = messages.of("inference.ModelInferRequest")(model_name="m", raw_input_contents=[raw(rows).body])
+    message.inputs.add(**_tensor(rows))
+    data = message.SerializeToString()
+    return Question(struct.pack(">BL", 0, len(data)) + data, {"Content-Type": GRPC, "TE": "trailers"})
 
 
 def named(rows: Rows) -> Question:
@@ -82,6 +96,8 @@ Dialect = Callable[[Rows], Question]
 
 def answer(body: bytes, headers: Mapping[str, str]) -> list[float]:
     """The numbers in an answer of any dialect. ValueError, KeyError or TypeError when there are none to be read."""
+    if headers.get("Content-Type") == GRPC:
+        return _of_message(body)
     length = next((int(value) for name, value in headers.items() if name.lower() == HEADER_LENGTH.lower()), 0)
     if not length:
         return _numbers(json.loads(body))
@@ -122,11 +138,25 @@ def train(folder: Path) -> list[Case]:
     wide = labels("wide", many)
     return [
         Case("iris", "one row of iris", "iris", rows(one), labels("iris", one), (1, 16, 64)),
+        Case("grpc", "one row of iris over gRPC", "iris", rows(one), labels("iris", one), (1, 16, 64), grpc=True),
         Case("noop", "a model that does nothing", "", rows(one), rows(one)[0], (64,)),
         Case("json", "1000 x 30 numbers as JSON", "wide", rows(many), wide, (4,)),
         Case("binary", "1000 x 30 numbers as bytes", "wide", rows(many), wide, (4,), binary=True),
         Case("forest", "200 trees, one row", "forest", rows(tree), labels("forest", tree), (64,), longer=2),
     ]
+
+
+def _of_message(body: bytes) -> list[float]:
+    """In whichever of the two ways a server answers."""
+    from mizzen.gateway.grpc import messages
+
+    answer = messages.of("inference.ModelInferResponse").FromString(body)
+    tensor = answer.outputs[0]
+    if not answer.raw_output_contents:
+        return [number for _, numbers in tensor.contents.ListFields() for number in numbers]
+    data = answer.raw_output_contents[0]
+    kind = {"INT64": "q", "FP64": "d", "INT32": "i"}[tensor.datatype]
+    return list(struct.unpack(f"<{len(data) // struct.calcsize(kind)}{kind}", data))
 
 
 def _tensor(rows: Rows) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench import contestants, load, mixed, report
+from bench import contestants, load, mixed, report, streams
 from bench.peers import environments, figures, lineup, plane, questions, results, tables
 from bench.peers.server import Peer
 from bench.run import THREADS, missing_programs, progress, rotated, start, window
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also when a shell started this with SIGINT ignored
     os.environ.update(dict.fromkeys(THREADS, "1"))
-    if problem := missing_programs("nginx" in options.only):
+    if problem := missing_programs("nginx" in options.only, "grpc" in options.cases):
         print(problem, file=sys.stderr)
         return 1
     seen = Run()
@@ -119,7 +119,7 @@ def compete(case: questions.Case, everyone: Sequence[Contestant], options: argpa
             up.append(server)  # before its start: what it began has to be ended, too
             try:
                 seen.starts.append(started(case, server))
-                load.run(server.url, _body(server), case.connections[-1], 1, server.asking.headers)  # warm
+                streams.either(server.url, _body(server), case.connections[-1], 1, server.asking.headers)  # warm
             except (contestants.StartFailed, load.LoadFailed, OSError) as error:
                 fail(seen, results.Failure(case.name, server.name, str(error)))
                 up.remove(server)

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bench import contestants, procfs
-from bench.peers import questions
+from bench.peers import calls, questions
 
 ROOT = contestants.HERE.parent
 START_SECONDS = 120
@@ -46,6 +46,8 @@ class Launch:
     environ: Mapping[str, str] = field(default_factory=dict)
     venv: Path | None = None
     """Whose programs it finds first."""
+    port: int = 0
+    """Which of its ports is asked."""
     right: list[float] | None = None
     """In place of the case's right answer."""
 
@@ -69,7 +71,7 @@ class Peer:
     def start(self) -> None:
         self.folder.mkdir()
         place = Place(self.folder, self.models, tuple(contestants.free_port() for _ in range(4)))
-        self.url = f"http://127.0.0.1:{place.port}{self.launch.path}"
+        self.url = f"http://127.0.0.1:{place.ports[self.launch.port]}{self.launch.path}"
         command = self.launch.command(place)
         with self._log.open("wb") as log:
             self._keeper = subprocess.Popen(
@@ -150,6 +152,8 @@ def check(body: bytes, headers: Mapping[str, str], right: list[float]) -> None:
 
 
 def ask(url: str, question: questions.Question) -> tuple[int, bytes, Mapping[str, str]]:
+    if question.headers["Content-Type"] == questions.GRPC:
+        return calls.ask(url, question)
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=30)
     try:

@@ -11,6 +11,7 @@ from bench.report import number, table
 
 TITLES = {
     "iris": "One row of iris",
+    "grpc": "One row of iris over gRPC",
     "noop": "A model that does nothing",
     "json": "1000 x 30 numbers as JSON",
     "binary": "1000 x 30 numbers as bytes",

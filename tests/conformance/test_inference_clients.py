@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from tests.conformance import clients
 from tests.support import planes
 
-VENVS = ("tritonclient", "kserve", "requests")
+VENVS = ("tritonclient", "kserve", "requests", "grpcio")
 ECHO = "def predict(inputs):\n    return inputs\n"
 PROGRAMS = [(venv, program) for venv in VENVS for program in clients.programs_of(venv)]
 
@@ -40,7 +40,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         url = plane.inference_url
         alias = f"{url}/v2/models/iris/versions/stable/ready"
         planes.wait_until(lambda: httpx2.get(alias).status_code == 200, "the alias answers")
-        yield json.dumps({"url": url.removeprefix("http://"), "admin": plane.token(), "ann": ann})
+        where = {"url": url.removeprefix("http://"), "grpc": plane.grpc_address}
+        yield json.dumps({**where, "admin": plane.token(), "ann": ann})
 
 
 @pytest.mark.parametrize(("venv", "program"), PROGRAMS)

@@ -10,13 +10,14 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
 import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mizzen.protocol import counts
 from mizzen.supervisor.home import Home
-from tests.support import planes
+from tests.support import grpcs, planes
 from tests.support.collector import Collector, collecting
 
 INFER = "POST /v2/models/{model}/infer"
@@ -160,6 +161,29 @@ def test_a_model_sees_the_id_and_the_trace_of_each_caller(plane: planes.TestPlan
     assert "traceparent" not in answer.headers
     lines = planes.wait_until(lambda: [one for one in logged(plane) if one.get("request_id") == "mine"], "it is logged")
     assert (lines[0]["trace_id"], lines[0]["model"], lines[0]["code"]) == (TRACE, "asking", 200)
+
+
+def test_over_grpc_both_gateways_answer_and_a_killed_one_closes_no_port(plane: planes.TestPlane) -> None:
+    request = grpcs.request_of("asking", [1.0], "x")
+    by: set[str] = set()
+    number = 0
+    while len(by) < 2:  # each on a connection of its own, which either gateway may take
+        number += 1
+        with grpcs.calling(plane.grpc_address, traceparent=PARENT, mizzen_request_id=f"g-{number}") as call:
+            [said] = call.infer(request).raw_output_contents
+        assert said[4:].decode().startswith(f"g-{number} 00-{TRACE}-")
+        by.add(answered_by(plane, f"g-{number}"))
+    for name in by:
+        os.kill(plane.pid(name), signal.SIGKILL)
+    with grpcs.calling(plane.grpc_address) as call:
+
+        def answered() -> bool:
+            with contextlib.suppress(grpc.RpcError):
+                return bool(call.infer(request).outputs)
+            return False
+
+        planes.wait_until(answered, "their successors answer on the same port")
+    assert plane.status()["grpc_address"] == plane.grpc_address
 
 
 def test_the_log_of_a_model_names_the_request_that_failed(plane: planes.TestPlane) -> None:

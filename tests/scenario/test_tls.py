@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx2
 import pytest
 import yaml
 
-from tests.support import planes
+from tests.support import grpcs, planes
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +163,7 @@ def test_where_others_can_reach_it_everything_is_encrypted(tmp_path: Path) -> No
         for client in (trusting(plane), trusting(plane, plane.inference_url)):
             with client:
                 assert client.get("/v2/models", headers={"authorization": ""}).status_code == 401
+        over_grpc(plane)
         with trusting(plane) as client:
             assert client.get("/").json()["inference"] == plane.inference_url
         far = plane.cli(
@@ -169,6 +171,18 @@ def test_where_others_can_reach_it_everything_is_encrypted(tmp_path: Path) -> No
             MIZZEN_TOKEN=plane.token(), SSL_CERT_FILE=str(plane.data_dir / "tls" / "ca.pem"),
         )  # fmt: skip
         assert "1" in far.stdout
+
+
+def over_grpc(plane: planes.TestPlane) -> None:
+    """It is there with TLS alone, too, and for nobody without a token."""
+    secure = grpc.ssl_channel_credentials((plane.data_dir / "tls" / "ca.pem").read_bytes())
+    request = grpcs.request_of("answer", [[1]], "x")
+    with grpc.secure_channel(plane.grpc_address, secure) as channel:
+        call = grpcs.Caller(channel)
+        assert call.refusal(lambda: call.infer(request))[0] == "UNAUTHENTICATED"
+        assert call.as_(authorization=f"Bearer {plane.token()}").infer(request).model_name == "answer"
+    with grpcs.calling(plane.grpc_address) as plain:
+        assert plain.refusal(lambda: plain.infer(request))[0] == "UNAVAILABLE"
 
 
 def test_a_ca_that_does_not_fit_stops_the_start_with_a_hint(tmp_path: Path) -> None:

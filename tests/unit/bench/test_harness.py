@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import contestants, load, run
+from bench import contestants, load, run, streams
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -34,6 +34,17 @@ def server(folder: Path, answer: str) -> contestants.Program:
 def test_the_result_of_wrk_is_read() -> None:
     line = '{"requests": 10, "duration_us": 2000000, "p50_us": 500, "p99_us": 1500, "refused": 1, "failed": 2}'
     assert load.parse(f"Running 2s test\nRESULT {line}\n") == load.Load(10, 2.0, 0.5, 1.5, 3)
+
+
+def test_the_result_of_h2load_is_read() -> None:
+    output = (
+        "finished in 2.00s, 10.00 req/s, 1.00KB/s\n"
+        "requests: 20 total, 25 started, 20 done, 20 succeeded, 0 failed, 0 errored, 0 timeout\n"
+        "traffic: 3.21KB (3365) total, 650B (650) headers (space savings 95.75%), 1.23KB (1290) data\n"
+    )
+    assert streams.counted(output) == (20, 1290)
+    with pytest.raises(load.LoadFailed, match="no result: nobody is there"):
+        streams.counted("nobody is there")
 
 
 def test_wrk_without_a_result_is_a_failure_with_its_words() -> None:

@@ -47,8 +47,8 @@ class Question:
         asked = Asked("POST", visit.opening.method, visit.opening.credentials)
         answer = await self._asked(answering, asked, visit, request)
         said = msgspec.json.decode(answer.body)
-        if self.what == "model_ready" and answer.code == UNAVAILABLE:
-            said = {"ready": False}
+        if self.what == "model_ready" and answer.code in (404, UNAVAILABLE):
+            said = {"ready": False}  # as Triton says of what is not there, and its clients expect
         elif answer.code != OK:
             visit.refuse(Unfit(answer.code, said["error"], int(answer.code == UNAVAILABLE)), counted=True)
             return

@@ -12,8 +12,13 @@ ROWS = np.array([[5.1, 3.5, 1.4, 0.2], [6.7, 3.1, 5.6, 2.4]])
 PREDICTED = [0, 2]
 
 
+def told() -> dict[str, str]:
+    found: dict[str, str] = json.loads((Path.home() / "inference.json").read_text())
+    return found
+
+
 def url() -> str:
-    return "http://" + str(json.loads((Path.home() / "inference.json").read_text())["url"])
+    return "http://" + told()["url"]
 
 
 def client(protocol: str) -> InferenceRESTClient:

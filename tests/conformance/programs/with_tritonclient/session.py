@@ -15,7 +15,7 @@ PREDICTED = [0, 2]
 
 
 def told() -> dict[str, str]:
-    """`url` without a scheme, `admin` and `ann`: tokens."""
+    """`url` without a scheme, `grpc` where that is answered, `admin` and `ann`: tokens."""
     found: dict[str, str] = json.loads((Path.home() / "inference.json").read_text())
     return found
 

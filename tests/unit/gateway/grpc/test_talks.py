@@ -201,6 +201,7 @@ def test_what_can_be_asked_is_what_rest_tells(both: Gateway, call: Caller) -> No
     stats = call.method("ModelStatistics")(name="m").model_stats[0]
     assert stats.inference_count == told("/v2/models/m/stats")["model_stats"][0]["inference_count"] == 1
     assert call.method("ModelReady")(name="m").ready
+    assert not call.method("ModelReady")(name="n").ready
     assert call.refusal(lambda: call.method("ModelMetadata")(name="n")) == ("NOT_FOUND", "no model 'n'")
     assert call.method("ServerMetadata")().extensions == told("/v2")["extensions"]
 
