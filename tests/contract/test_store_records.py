@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mizzen.access.limits import Limit
 from mizzen.errors import AlreadyExists, BadRequest, NotFound, Unavailable
-from mizzen.stores.records import AuditEntry, AuditQuery, Principal, SealedSecret, Token
+from mizzen.stores.records import AuditEntry, AuditQuery, KeptLimit, Principal, SealedSecret, Token
 from tests.contract.stores import Home, Opener, every_store, model, on_every_store, opened
 
 NOON = datetime(2026, 5, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -45,6 +46,24 @@ async def test_principals_come_and_go(store: Home) -> None:
     with pytest.raises(NotFound):
         await people.remove_principal("bob", NOON)
     assert await people.principals() == (ANN,)
+
+
+@on_every_store
+async def test_limits_are_kept_and_go_with_whose_they_are(store: Home) -> None:
+    people = store.identities
+    await people.add_principal(ANN)
+    own = KeptLimit(Limit(subject="ann", per_second=0.5, burst=3, per_day=7, per_month=9), NOON, "admin")
+    team = KeptLimit(Limit(subject="group:team", per_day=1), NOON, "admin")
+    for each in (team, own, own):
+        before = people.generation()
+        await people.set_limit(each)
+        assert people.generation() != before, "gateways are told"
+    assert await people.limits() == (own, team)
+    await people.remove_limit("group:team")
+    with pytest.raises(NotFound):
+        await people.remove_limit("group:team")
+    await people.remove_principal("ann", NOON)
+    assert await people.limits() == ()
 
 
 @on_every_store
@@ -280,11 +299,13 @@ def test_records_survive_a_restart_and_touch_no_resource(opener: Opener, tmp_pat
             await store.identities.add_token(token("t2", expires=NOON))
             await store.secrets.put(secret)
             await store.audit.record(entry())
+            await store.identities.set_limit(KeptLimit(Limit(subject="ann", per_day=1), NOON, "admin"))
             assert (await store.list("Model")).resource_version == "0"
-            tokens = await store.identities.tokens()
+            tokens, limits = await store.identities.tokens(), await store.identities.limits()
         async with opened(opener, tmp_path) as store:
             assert await store.identities.principals() == (ANN,)
             assert await store.identities.tokens() == tokens
+            assert await store.identities.limits() == limits
             assert [store.identities.find_token(one.digest) for one in tokens] == [*tokens]
             assert await store.secrets.list("default") == (secret,)
             assert await store.audit.entries(AuditQuery(), limit=9) == (entry(number=1),)

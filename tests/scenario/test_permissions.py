@@ -121,6 +121,31 @@ def test_rights_hold_while_the_plane_is_away_and_when_it_comes_back(plane: plane
     planes.wait_until(lambda: _ask(plane, cleo) == 401, "cleo is gone")
 
 
+def test_a_limit_is_counted_whoever_is_killed(plane: planes.TestPlane) -> None:
+    token = _user(plane, "lim")
+    plane.cli("permit", "lim", "predict", "answer")
+    said = plane.cli("limit", "lim", "--per-second", "1000", "--per-day", "6").stdout
+    assert "1000 times a second (1000 at once), 6 times a day" in said
+    planes.wait_until(lambda: "ratelimit-limit" in _asked(plane, token).headers, "gateways know")
+    counted = [200]
+    for number in range(9):
+        if number == 2:
+            for key in ("gateway-0", "plane"):
+                os.kill(plane.pid(key), signal.SIGKILL)
+        answer = _asked(plane, token)
+        if "ratelimit-limit" in answer.headers:  # what the other gateway answers that has not looked yet is not
+            counted.append(answer.status_code)
+    assert set(counted) == {200, 429}
+    assert 5 <= counted.count(200) <= 6, "the killed gateway may have had one"
+    planes.wait_until(lambda: _get(f"{plane.control_url}/readyz", None) == 200, "the plane is back")
+    assert "6 this day" in plane.cli("limit", "lim").stdout
+    plane.cli("limit", "lim", "--per-day", "9", "--per-second", "100")
+    planes.wait_until(lambda: _ask(plane, token) == 200, "more is allowed")
+    plane.cli("limit", "lim", "--remove")
+    assert "nobody is limited" in plane.cli("limit").stderr
+    plane.cli("user", "delete", "lim")
+
+
 def test_where_others_can_reach_it_nobody_is_served_without_a_token(tmp_path: Path) -> None:
     (tmp_path / "answer.py").write_text("def one(inputs):\n    return [1]\n")
     # Also an address of this machine alone; but not one that is known to be.
@@ -141,13 +166,17 @@ def _user(plane: planes.TestPlane, name: str) -> str:
 
 
 def _ask(plane: planes.TestPlane, token: str | None, place: str = "/answer") -> int:
+    return _asked(plane, token, place).status_code
+
+
+def _asked(plane: planes.TestPlane, token: str | None, place: str = "/answer") -> httpx2.Response:
     return httpx2.post(
         f"{plane.inference_url}/v2/models{place}/infer",
         json=QUESTION,
         headers=_headers(token),
         timeout=30,
         verify=False,
-    ).status_code
+    )
 
 
 def _get(url: str, token: str | None) -> int:

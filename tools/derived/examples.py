@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-PATHS = {"model": "iris", "version": "1", "alias": "prod", "server": "iris-1", "user": "ann", "secret": "keys"}
+PATHS = {
+    "model": "iris",
+    "version": "1",
+    "alias": "prod",
+    "server": "iris-1",
+    "user": "ann",
+    "subject": "ann",
+    "secret": "keys",
+}
 BODIES: dict[str, Any] = {
     "NewModel": {"name": "iris", "framework": "sklearn", "labels": {"team": "a"}},
     "NewVersion": {"image": "registry.example.com/iris:1", "framework": "sklearn", "labels": {"stage": "test"}},
@@ -12,6 +20,7 @@ BODIES: dict[str, Any] = {
     "WhichVersionOrPrevious": {"version": "1"},
     "NewServer": {"replicas": 2},
     "NewUser": {"name": "ann"},
+    "LimitValues": {"perSecond": 50, "burst": 100, "perDay": 100_000},
     "NewToken": {"expiresIn": "30d", "note": "for the laptop"},
     "SecretValues": {"data": {"API_KEY": "secret"}},
 }

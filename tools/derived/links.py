@@ -12,6 +12,7 @@ _VERSION = {
 _SERVER = {**_VERSION, "server": "$response.body#/id"}
 _USER = {"user": "$response.body#/name"}
 _TOKEN = {"user": "$response.body#/user", "token": "$response.body#/id"}
+_LIMIT = {"subject": "$response.body#/subject"}
 _SECRET = {"secret": "$response.body#/name", "namespace": "$response.body#/namespace"}
 
 _VERSIONED = ("describeVersion", "deleteVersion", "trustVersion", "serve", "listServers")
@@ -25,6 +26,7 @@ _ROWS: tuple[tuple[tuple[str, ...], Mapping[str, str], tuple[str, ...]], ...] = 
     (("serve",), _SERVER, ("describeServer", "deleteServer")),
     (("createUser",), _USER, ("describeUser", "deleteUser", "createToken", "listTokens")),
     (("createToken",), _TOKEN, ("revokeToken",)),
+    (("setLimit",), _LIMIT, ("describeLimit", "deleteLimit")),
     (("setSecret", "changeSecret"), _SECRET, ("describeSecret", "changeSecret", "deleteSecret")),
 )
 

@@ -150,11 +150,13 @@ PATH_PARAMETERS: dict[str, str] = {
     "digest": "sha256:<hex> of the file.",
     "user": "The user's name.",
     "token": "The token's id.",
+    "subject": "A user's name, `group:<name>`, `*` or `anonymous`.",
     "secret": "The secret's name.",
 }
 PATHS: dict[str, Schema] = {
     "namespace": rules.NAME, "name": text(), "model": rules.NAME, "version": rules.VERSION_OR_NEXT,
     "alias": rules.ALIAS, "server": rules.NAME, "digest": rules.DIGEST, "user": rules.USER, "token": rules.TOKEN,
+    "subject": rules.SUBJECT,
     "secret": rules.NAME,
 }  # fmt: skip
 """What may stand in a path. Kinds differ in how their objects may be called."""
@@ -317,6 +319,14 @@ PEOPLE: tuple[Operation, ...] = (
     Operation("GET", "/user/{user}/token", "listTokens", "List a user's tokens, without the tokens.",
               {200: "TokenList"}, known=True, tag="people"),
     Operation("DELETE", "/user/{user}/token/{token}", "revokeToken", "Revoke a token.", {200: "Token"}, tag="people"),
+    Operation("GET", "/limit", "listLimits", "How much everybody may predict who is limited.", {200: "LimitList"},
+              known=True, tag="people"),
+    Operation("PUT", "/limit/{subject}", "setLimit", "Say how much somebody may predict.", {200: "Limit"},
+              body={JSON: "LimitValues"}, tag="people"),
+    Operation("GET", "/limit/{subject}", "describeLimit", "How much somebody may predict, and has.", {200: "Limit"},
+              known=True, tag="people"),
+    Operation("DELETE", "/limit/{subject}", "deleteLimit", "Let somebody predict as much as they like.",
+              {200: "Deleted"}, tag="people"),
     Operation("GET", "/secret", "listSecrets", "Names and keys of secrets.", {200: "SecretList"}, query=HERE,
               known=True, tag="people"),
     Operation("PUT", "/secret/{secret}", "setSecret", "Set all values of a secret.", {200: "Secret", 201: "Secret"},

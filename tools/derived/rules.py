@@ -16,7 +16,7 @@ from mizzen.kinds.meta import NAME as _NAME
 from mizzen.kinds.meta import VERSION as _VERSION
 from mizzen.kinds.text import durations, frameworks, selectors
 from mizzen.kinds.text.versions import MOST_DIGITS, MOST_GIVEN_DIGITS, RESERVED_VERSIONS
-from mizzen.server import secrets, tokens
+from mizzen.server import limits, secrets, tokens
 
 Schema = dict[str, Any]
 
@@ -47,6 +47,7 @@ VERSION_OR_NEXT = like(
 LARGEST_VERSION = 10**MOST_DIGITS - 1
 ALIAS = like(_NAME, never=f"{_RESERVED}|v?[0-9]+")
 USER = {**like(tokens.PRINCIPAL, never="|".join(sorted(tokens.RESERVED))), "maxLength": tokens.LONGEST_NAME}
+SUBJECT = like(limits.SUBJECT)
 TOKEN = like("[0-9a-f]{12}")
 DIGEST = like(_DIGEST)
 FILE_PATH = like(rf"{_PART}(?:/{_PART})*", never=r"[A-Za-z]:.*|(?:.*/)?\.\.?(?:/.*)?")

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from mizzen.access.policy import VERBS
 from mizzen.kinds.schema import schema_of
 from mizzen.kinds.serving import InferenceModelSpec
-from mizzen.server import users
+from mizzen.server import limits, users
 from mizzen.server.sources import OPTIONS
 from mizzen.server.versions import SHOWN
 from tools.derived import rules
@@ -59,6 +59,7 @@ def maybe(schema: Schema) -> Schema:
 NUMBER: Schema = {"type": "integer", "format": "int64"}
 FLAG: Schema = {"type": "boolean"}
 AMOUNT: Schema = {"type": "number", "format": "double"}
+_MANY: Schema = {**NUMBER, "minimum": 1, "maximum": limits.MOST}
 WORDS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 OPEN: Schema = {"type": "object", "additionalProperties": True}
 WHO_AND_WHEN = always(shape("", actor=text(), time=text()))
@@ -316,6 +317,20 @@ SHAPES: dict[str, Schema] = {
     "NewUser": closed(needs(shape("", name=rules.USER), "name")),
     "User": always(shape("", **_USER)),
     "UserDescription": always(shape("", **_USER, bindings=many(ref("Binding")))),
+    "LimitValues": closed(shape(
+        "What is absent is not limited; something has to be there.",
+        perSecond=maybe({**AMOUNT, "minimum": 0, "exclusiveMinimum": True, "maximum": limits.MOST_PER_SECOND}),
+        burst=maybe({**_MANY, "description": "So many at once; needs perSecond."}), perDay=maybe(_MANY),
+        perMonth=maybe(_MANY),
+    )),
+    "Limit": always(shape(
+        "How much somebody may predict.",
+        subject=text("A user's name, `group:<name>`, `*` for each who has a token, or `anonymous`."),
+        perSecond=maybe(AMOUNT), burst=maybe(NUMBER), perDay=maybe(NUMBER), perMonth=maybe(NUMBER),
+        used={"type": "object", "additionalProperties": NUMBER,
+              "description": "Of this `day` and this `month`, in UTC, where that is counted."},
+        updated=text(), updatedBy=text(),
+    )),
     "NewToken": closed(shape(
         "",
         expiresIn=maybe({**rules.DURATION, "description": "Such as `30d`. Absent: it does not expire."}),
@@ -339,7 +354,17 @@ SHAPES: dict[str, Schema] = {
 
 LISTS: dict[str, Schema] = {
     f"{name}List": listed(name)
-    for name in ("ModelView", "VersionView", "ServerView", "HistoryEntry", "User", "Token", "Secret", "AuditEntry")
+    for name in (
+        "ModelView",
+        "VersionView",
+        "ServerView",
+        "HistoryEntry",
+        "User",
+        "Token",
+        "Limit",
+        "Secret",
+        "AuditEntry",
+    )
 }
 PAST: Schema = {
     "description": "A page of history; with `at`, the model as it was then.",

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from mizzen.access.limits import Limit
 from mizzen.access.policy import Actor, Binding, Verb
 
 FORMAT = 1
@@ -81,6 +82,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """May those without a token read and predict?"""
     passes: tuple[Pass, ...] = ()
     grants: tuple[Grant, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    """How much they may predict."""
     issuer: Issuer | None = None
 
 

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Mapping
 from typing import cast
 
+from mizzen.access import used
 from mizzen.assemble.running import grpc_of, inference_of, socket_of, until_stopped, url_of
 from mizzen.gateway.accesslog import Logged
 from mizzen.gateway.naps import Bounds
@@ -35,15 +36,17 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         stop_timeout=settings.stop_timeout,
         connections=most_connections(),
     )
+    home = Home.of(settings.root)
     guard = Guard(
         access=settings.root / "access.json",
         refusals=settings.root / "refusals",
         name=os.environ.get("MIZZEN_PROCESS_KEY", "gateway"),
         loopback=settings.loopback,
+        rates=home.run / "rates",
+        quotas=settings.root / used.FILE,
         origins=settings.cors_origins,
         anonymous=settings.anonymous,
     )
-    home = Home.of(settings.root)
     records = Records(
         counts=home.run / counts.FOLDER,
         tables=home.run / taken.FOLDER,

@@ -16,7 +16,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from mizzen.access import credentials, published
+from mizzen.access import credentials, published, used
 from mizzen.access.jwts import Trust
 from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_of
 from mizzen.assemble.starting import gateways
@@ -130,6 +130,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         limits=Limits(settings.max_upload_bytes, settings.max_unpacked_bytes),
         default_framework=settings.default_framework,
         recorder=happenings,
+        used=lambda subject: used.now(root / used.FILE, subject, time.time()),
         seen=sampler,
         inside=Inside(store.tally, loop.backlogs, lambda: _size_of(root / "mizzen.db"), lambda: free_bytes(root)),
     )

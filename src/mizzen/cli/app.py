@@ -19,6 +19,7 @@ from mizzen.cli import (
     files,
     inspect,
     kubeconfig,
+    limits,
     models,
     output,
     past,
@@ -48,7 +49,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     files.apply, files.lint, files.diff, explain.explain,
     inspect.get, describe.describe, inspect.delete, inspect.logs, top.top,
     past.history, past.rollback,
-    people.permit, people.whoami, people.audit,
+    people.permit, limits.limit, people.whoami, people.audit,
     backups.backup, backups.restore,
     kubeconfig.kubeconfig, completion.completion,
 )  # fmt: skip

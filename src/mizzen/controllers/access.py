@@ -146,6 +146,7 @@ class AccessPublisher:
             anonymous=self._anonymous,
             passes=(self._admin, *passes),
             grants=tuple(map(Grant.of, await self._bindings())),
+            limits=tuple(kept.limit for kept in await self._identities.limits()),
             issuer=self._issuer(),
         )
 

@@ -19,7 +19,7 @@ from mizzen.gateway import dialects, paths, unpacking
 from mizzen.gateway.answers import CHALLENGE, CLOSE, RETRY, Answer, Header, Refused, error, told
 from mizzen.gateway.calls import BAD_REQUEST, UNAVAILABLE
 from mizzen.gateway.control import Control, Told
-from mizzen.gateway.dialects import V1
+from mizzen.gateway.dialects import V1, Options
 from mizzen.gateway.infer import Asked, Inference, Service
 from mizzen.gateway.intake import CROWDED, Share, keep
 from mizzen.gateway.paths import Found
@@ -63,10 +63,9 @@ class SlowInference(Inference):
 
     def reply(self, code: int, body: bytes, kind: bytes = dialects.JSON) -> None:
         if not self.answer.done():
-            lines = [line.partition(b": ") for line in kind.splitlines()]
-            headers = [(name, value) for name, _, value in lines]
+            headers = _split(kind + self.options.more)
             served = self.endpoint.namespace, self.endpoint.name, self.endpoint.version
-            self.answer.set_result(Answer(code, body, tuple(headers), self.id, served))
+            self.answer.set_result(Answer(code, body, headers, self.id, served))
 
 
 class _Index(msgspec.Struct):
@@ -182,7 +181,7 @@ class App:
             return None
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         inference = SlowInference(answer)
-        inference.start(self._service, endpoint, body, visit.options)
+        inference.start(self._service, endpoint, body, self._counted(visit, found))
         visit.options = inference.options
         gone = asyncio.ensure_future(visit.receive())
         try:
@@ -191,6 +190,17 @@ class App:
         finally:
             gone.cancel()
             inference.cancel(self._service.clock())
+
+    def _counted(self, visit: Visit, found: Found) -> Options:
+        """What its head says, once it is counted if whoever asks is limited."""
+        allowance = self._teller.may(visit.asked, found, PREDICT).allowance
+        if allowance is None:
+            return visit.options
+        excess, options = self._service.spend(visit.options._replace(allowance=allowance))
+        if excess is None:
+            return options
+        retry = b"retry-after", str(excess.retry).encode()
+        raise Refused(self._teller.refused(excess.code, excess.reason, retry, *_split(excess.lines)))
 
     def _callable(self, asked: Asked, found: Found) -> Endpoint:
         refusal = self._teller.refusal(asked, self._teller.may(asked, found, PREDICT))
@@ -265,6 +275,11 @@ class App:
 
     def _crowded(self) -> Refused:
         return Refused(self._teller.refused(UNAVAILABLE, CROWDED, RETRY, CLOSE))
+
+
+def _split(lines: bytes) -> tuple[Header, ...]:
+    parts = [line.partition(b": ") for line in lines.splitlines()]
+    return tuple((name, value) for name, _, value in parts)
 
 
 async def _unless_gone(receive: ASGIReceiveCallable, work: Coroutine[Any, Any, T]) -> T | None:

@@ -13,6 +13,7 @@ from mizzen.gateway.marks import Trace
 from mizzen.protocol import binary, cutting, frames, v2
 
 if TYPE_CHECKING:
+    from mizzen.gateway.allowances import Allowance
     from mizzen.gateway.infer import Inference, Service
 
 JSON = b"content-type: application/json\r\n"
@@ -39,6 +40,8 @@ class Options(NamedTuple):
     actor: str = ""
     more: bytes = b""
     """Header lines that go with whatever is answered."""
+    allowance: Allowance | None = None
+    """Of who asks, if they have a limit."""
 
     rpc: bool = False
     """It came over gRPC."""

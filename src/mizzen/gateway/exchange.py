@@ -11,6 +11,7 @@ from mizzen.gateway.calls import UNAVAILABLE
 from mizzen.gateway.dialects import JSON, RETRY, Options
 from mizzen.gateway.infer import Inference, Service
 from mizzen.gateway.loopback import Verdicts
+from mizzen.gateway.routes import Endpoint
 from mizzen.protocol import v2
 from mizzen.web.door import Door, Patience
 
@@ -58,7 +59,7 @@ class Exchange(Inference):
         self._kind = kind
         self._connection.advance()
 
-    def refuse(self, code: int, text: str, service: Service, options: Options) -> None:
+    def refuse(self, code: int, text: str, service: Service, options: Options, retry: int = 0) -> None:
         """An answer in place of a start: this request reaches no model."""
         service.metrics.refused[code] += 1
         self.live = False
@@ -66,7 +67,16 @@ class Exchange(Inference):
         self.size = 0
         self.began = service.clock()
         self.id = options.id or service.new_id()
-        self.reply(code, v2.error(text), RETRY % 1 if code == UNAVAILABLE else JSON)
+        retry = retry or (1 if code == UNAVAILABLE else 0)
+        self.reply(code, v2.error(text), RETRY % retry if retry else JSON)
+
+    def start_counted(self, service: Service, endpoint: Endpoint, body: bytes, options: Options) -> None:
+        """As `start`, for one who is limited."""
+        excess, told = service.spend(options)
+        if excess is None:
+            self.start(service, endpoint, body, told)
+        else:
+            self.refuse(excess.code, excess.reason, service, told, excess.retry)
 
     def note(self, service: Service, code: int) -> None:
         """Called only for codes that are noted."""

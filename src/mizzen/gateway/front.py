@@ -328,6 +328,7 @@ class FastProtocol(LineProtocol):
             method="" if self._in_head else self.parser.get_method().decode("latin-1"),
             path=self.url.partition(b"?")[0],
             actor=self._ruling.actor if self._ruling is not None else "",
+            allowance=self._ruling.allowance if self._ruling is not None else None,
         )
 
     def _asked(self) -> Asked:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from mizzen.access.policy import ANONYMOUS
 from mizzen.gateway.accesslog import AccessLog
+from mizzen.gateway.allowances import Excess
 from mizzen.gateway.calls import BAD_REQUEST, OK, UNAVAILABLE, Call
 from mizzen.gateway.cors import Cors
 from mizzen.gateway.dialects import JSON, RETRY, Dialect, Options
@@ -94,6 +95,15 @@ class Service:
             self.access_log.note(
                 options, request_id, code, seconds=now - began, bytes_in=bytes_in, bytes_out=bytes_out, served=served
             )
+
+    def spend(self, options: Options) -> tuple[Excess | None, Options]:
+        """Count one more prediction of somebody who is limited: whether it is too many, and what they are told with
+        whatever is answered."""
+        assert options.allowance is not None
+        now = self.clock()
+        excess = options.allowance.spend(now, self.wall())
+        lines = options.allowance.lines(now) if excess is None else excess.lines
+        return excess, options._replace(more=options.more + lines)
 
     def note(self, asked: Asked, ruling: Ruling) -> None:
         """For the audit, when it is a refusal."""

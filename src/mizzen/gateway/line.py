@@ -148,7 +148,10 @@ class LineProtocol(DoorProtocol):
     def _begin(self, endpoint: Endpoint, body: bytes, options: Options, closes: bool) -> None:
         exchange = Exchange(self, closes)
         self._line.append(exchange)
-        exchange.start(self._service, endpoint, body, options)
+        if options.allowance is not None:
+            exchange.start_counted(self._service, endpoint, body, options)
+        else:
+            exchange.start(self._service, endpoint, body, options)
         if len(self._line) > PIPELINED:
             self.flow.pause_reading()
 

@@ -20,6 +20,7 @@ from mizzen.access import credentials, policy
 from mizzen.access.policy import ANONYMOUS, Actor, Binding, Target, Verb
 from mizzen.access.published import Access, Issuer
 from mizzen.errors import MizzenError, Unauthenticated, Unavailable
+from mizzen.gateway.allowances import Allowance, Allowances
 
 if TYPE_CHECKING:
     from mizzen.access import jwts
@@ -50,6 +51,8 @@ class Ruling(NamedTuple):
     target: Target
     until: float | None = None
     """Seconds since 1970 until which it holds; None: as long as the permits and routes do that it comes from."""
+    allowance: Allowance | None = None
+    """How much they may predict; None: there is no limit. Whoever lets a prediction in spends of it."""
 
 
 @dataclass(slots=True)
@@ -60,12 +63,21 @@ class Known:
     bindings: tuple[Binding, ...]
     """Those that speak of them."""
     until: float | None = None
+    allowance: Allowance | None = None
     rulings: dict[Any, Ruling] = field(default_factory=dict)
 
 
 class Permits:
-    def __init__(self, access: Access | None, *, anonymous: bool, wall: Callable[[], float]) -> None:
-        """`anonymous` is the settings' word: a file can only be stricter. `wall`: seconds since 1970."""
+    def __init__(
+        self,
+        access: Access | None,
+        *,
+        anonymous: bool,
+        wall: Callable[[], float],
+        allowances: Allowances | None = None,
+    ) -> None:
+        """`anonymous` is the settings' word: a file can only be stricter. `wall`: seconds since 1970. `allowances`: who
+        counts what is limited."""
         self._access = access or Access()
         self._known_at_all = access is not None
         self._anonymous = anonymous and (access is None or access.anonymous)
@@ -75,7 +87,11 @@ class Permits:
         for grant in self._access.grants:
             for subject in grant.subjects:
                 self._by_subject[subject].append(grant.binding)
-        self._known: dict[Credentials, Known] = {(): Known(ANONYMOUS, ())}
+        self._limits = {limit.subject: limit for limit in self._access.limits}
+        self._allowances = allowances if self._limits else None
+        self._known: dict[Credentials, Known] = {
+            (): Known(ANONYMOUS, (), allowance=self._allowance(ANONYMOUS)),
+        }
         self._issuer = None if self._access.issuer is None else _Issuer(self._access.issuer)
 
     def rule(self, given: Credentials, verbs: tuple[Verb, ...], target: Target) -> Ruling:
@@ -120,7 +136,8 @@ class Permits:
         ]
         for verb, verdict in zip(verbs, verdicts, strict=True):
             if verdict.allowed:
-                return Ruling(ALLOWED, verdict.reason, known.actor.name, verb, target, known.until)
+                allowance = known.allowance if verb == "predict" else None
+                return Ruling(ALLOWED, verdict.reason, known.actor.name, verb, target, known.until, allowance)
         code = UNAUTHENTICATED if known.actor == ANONYMOUS else FORBIDDEN
         return Ruling(code, verdicts[0].reason, known.actor.name, verbs[0], target)
 
@@ -138,13 +155,16 @@ class Permits:
             raise credentials.refused("the token is not known here, or was revoked")
         if len(self._known) >= MOST_KNOWN:
             self._known = {(): self._known[()]}
-        known = self._known[given] = Known(actor, self._bindings(actor), until)
+        known = self._known[given] = Known(actor, self._bindings(actor), until, self._allowance(actor))
         return known
 
     def _vouched(self, token: str) -> tuple[Actor, float]:
         if self._issuer is None:
             raise credentials.refused("this plane trusts no issuer of JWTs; its setting oidc_issuer is empty")
         return self._issuer.actor(token, self._wall())
+
+    def _allowance(self, actor: Actor) -> Allowance | None:
+        return None if self._allowances is None else self._allowances.of(actor, self._limits)
 
     def _bindings(self, actor: Actor) -> tuple[Binding, ...]:
         """Only these need to be looked at, however many there are."""

@@ -20,6 +20,7 @@ from typing import Any
 
 from mizzen.access import published
 from mizzen.gateway.accesslog import AccessLog, Logged
+from mizzen.gateway.allowances import Allowances
 from mizzen.gateway.app import App
 from mizzen.gateway.calls import Call
 from mizzen.gateway.census import Census
@@ -35,6 +36,8 @@ from mizzen.gateway.metrics import Metrics
 from mizzen.gateway.naps import UNBOUNDED, Bounds
 from mizzen.gateway.permits import Permits
 from mizzen.gateway.queues import Queue
+from mizzen.gateway.quotas import Quotas
+from mizzen.gateway.rates import Rates
 from mizzen.gateway.refusals import Refusals
 from mizzen.gateway.sweeper import Sweeper
 from mizzen.gateway.table import Fleet, TableFile
@@ -77,6 +80,10 @@ class Guard:
     """Of this gateway, without a dot."""
     loopback: bool
     """Nobody but this machine can reach it."""
+    rates: Path
+    """The file of how fast everybody asks who is limited; all gateways have it mapped."""
+    quotas: Path
+    """The file of how much everybody has asked who has a quota."""
     origins: tuple[str, ...] = ()
     """Of web pages that may ask, `*` for all."""
     anonymous: bool = False
@@ -128,6 +135,7 @@ async def serve(
     tracing = (
         None if traced is None else Tracing(traced, guard.name, secure=tls is not None, rng=rng, clock=clock, wall=wall)
     )
+    allowances = Allowances(Rates(guard.rates), Quotas(guard.quotas, call_later=loop.call_later))
     service = Service(
         max_body_bytes=limits.max_body_bytes,
         intake=Intake(limits.queue_bytes),
@@ -161,7 +169,7 @@ async def serve(
 
     def permit(data: bytes) -> str:
         access = published.decode(data)
-        service.replace(permits=Permits(access, anonymous=anonymous, wall=wall))
+        service.replace(permits=Permits(access, anonymous=anonymous, wall=wall, allowances=allowances))
         return f"access {access.serial}: {len(access.passes)} tokens, {len(access.grants)} bindings"
 
     def acknowledge(serial: int) -> None:
@@ -201,12 +209,9 @@ async def serve(
             file.stop()
         await fleet.close()
         notes.remove(records.tables, guard.name)
-        report.stop()
-        refusals.close()
-        access_log.close()
-        census.stop()
-        if tracing is not None:
-            tracing.close()
+        ends = report.stop, allowances.close, refusals.close, access_log.close, census.stop
+        for end in (*ends, *(() if tracing is None else (tracing.close,))):
+            end()
 
 
 @dataclass(frozen=True, slots=True)

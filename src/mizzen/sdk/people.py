@@ -46,6 +46,33 @@ class People(Resources):
     async def revoke_token(self, user: str, token_id: str) -> None:
         await self.request("DELETE", f"/user/{escaped(user)}/token/{escaped(token_id)}")
 
+    async def limits(self) -> Objects:
+        """All that are set, with what is used of them."""
+        return _items(await self.request("GET", "/limit"))
+
+    async def limit(
+        self,
+        subject: str,
+        *,
+        per_second: float | None = None,
+        burst: int | None = None,
+        per_day: int | None = None,
+        per_month: int | None = None,
+    ) -> dict[str, Any]:
+        """How much somebody may predict from now on, whatever it was: a user, each of `group:<name>`, `*` for each who
+        has a token, `anonymous` for all strangers together. What is None is not limited."""
+        body = {"perSecond": per_second, "burst": burst, "perDay": per_day, "perMonth": per_month}
+        given = {key: value for key, value in body.items() if value is not None}
+        return await self.request("PUT", f"/limit/{escaped(subject)}", body=given)
+
+    async def limit_of(self, subject: str) -> dict[str, Any]:
+        """What is set for them, and used. NotFound."""
+        return await self.request("GET", f"/limit/{escaped(subject)}")
+
+    async def unlimit(self, subject: str) -> None:
+        """Take a limit away."""
+        await self.request("DELETE", f"/limit/{escaped(subject)}")
+
     async def permit(self, principal: str, *verbs: str, target: str) -> list[str]:
         """Let somebody do this with `iris`, `iris@prod` or `namespace/default`. The verbs they have there now."""
         given = await self._bind(principal, target, lambda had: {*had, *verbs}, verbs)

@@ -40,6 +40,7 @@ from mizzen.server import (
     versions,
 )
 from mizzen.server import audit as audit_routes
+from mizzen.server import limits as limit_routes
 from mizzen.server import secrets as secret_routes
 from mizzen.server.audit import Audited
 from mizzen.server.auth import FailClosed, Identify
@@ -85,11 +86,13 @@ def create_app(
     settle: Settle = nothing_to_settle,
     recorder: Recorder = NOBODY,
     seen: Usage | None = None,
+    used: Callable[[str], dict[str, int]] = lambda _: {},
     inside: Inside | None = None,
 ) -> Starlette:
     """`loopback`: nobody but this machine can reach it; else nobody without a token gets anything, whatever `anonymous`
     says. `oidc`: whose JWTs are taken. `settle`: waits until gateways can know of what was written. `recorder`: who is
-    told what people decided. `seen` and `inside`: what is told of what is used."""
+    told what people decided. `seen` and `inside`: what is told of what is used. `used`: how much of
+    their quotas somebody has."""
     bindings = Bindings(store)
     plane = Plane(
         store=NamespacedStore(store),
@@ -104,6 +107,7 @@ def create_app(
         audit=audit,
         bindings=bindings,
         usage=seen or Unseen(),
+        used=used,
         anonymous=loopback and anonymous,
         capabilities=capabilities,
         pages=pages or Pages(),
@@ -133,6 +137,7 @@ def create_app(
             *servers.routes(),
             *repository.routes(),
             *users.routes(),
+            *limit_routes.routes(),
             *secret_routes.routes(),
             *audit_routes.routes(),
             *usage.routes(),

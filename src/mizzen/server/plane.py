@@ -47,6 +47,8 @@ class Plane:
     bindings: Bindings
     usage: Usage
     """What is used, and how what is served is doing."""
+    used: Callable[[str], dict[str, int]]
+    """How much of their quotas somebody has used, by `day` and `month`."""
     anonymous: bool
     """May those without a token read and predict?"""
     pages: Pages = field(default_factory=Pages)

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from mizzen.access.limits import Limit
 from mizzen.errors import AlreadyExists, NotFound
 from mizzen.kinds.meta import format_time, parse_time
 from mizzen.stores import rows
-from mizzen.stores.records import Principal, Token
+from mizzen.stores.records import KeptLimit, Principal, Token
 from mizzen.stores.writer import Writer
 
 
@@ -18,10 +19,11 @@ from mizzen.stores.writer import Writer
 class Known:
     principals: tuple[Principal, ...] = ()
     tokens: tuple[Token, ...] = ()
+    limits: tuple[KeptLimit, ...] = ()
 
 
 def load(connection: sqlite3.Connection) -> Known:
-    return Known(_principals(connection), _tokens(connection, "TRUE"))
+    return Known(_principals(connection), _tokens(connection, "TRUE"), _limits(connection))
 
 
 class SqliteIdentities:
@@ -33,6 +35,7 @@ class SqliteIdentities:
         self._principals = {principal.name: principal for principal in known.principals}
         self._tokens = {token.id: token for token in known.tokens}
         self._by_digest = {token.digest: token for token in known.tokens}
+        self._limits = {kept.limit.subject: kept for kept in known.limits}
         self._generation = 0
 
     async def add_principal(self, principal: Principal) -> None:
@@ -54,10 +57,12 @@ class SqliteIdentities:
             connection.execute(
                 "UPDATE tokens SET revoked = ? WHERE principal = ? AND revoked IS NULL", (format_time(now), name)
             )
+            connection.execute("DELETE FROM limits WHERE subject = ?", (name,))
             return _tokens(connection, "principal = ?", name)
 
         def then(tokens: tuple[Token, ...]) -> None:
             del self._principals[name]
+            self._limits.pop(name, None)
             self._keep_tokens(tokens)
 
         await self._writer.write(work, then)
@@ -103,6 +108,39 @@ class SqliteIdentities:
     def find_token(self, digest: str) -> Token | None:
         return self._by_digest.get(digest)
 
+    async def set_limit(self, kept: KeptLimit) -> None:
+        limit = kept.limit
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT OR REPLACE INTO limits VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    limit.subject, limit.per_second, limit.burst, limit.per_day, limit.per_month,
+                    format_time(kept.updated), kept.updated_by,
+                ),
+            )  # fmt: skip
+
+        def then(_: None) -> None:
+            self._limits[limit.subject] = kept
+            self._generation += 1
+
+        await self._writer.write(work, then)
+
+    async def remove_limit(self, subject: str) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            if not _has(connection, "limits", "subject", subject):
+                raise NotFound(f"no limit is set for '{subject}'", hint="'mizzen limit' lists those that are")
+            connection.execute("DELETE FROM limits WHERE subject = ?", (subject,))
+
+        def then(_: None) -> None:
+            self._limits.pop(subject, None)
+            self._generation += 1
+
+        await self._writer.write(work, then)
+
+    async def limits(self) -> tuple[KeptLimit, ...]:
+        return tuple(self._limits[subject] for subject in sorted(self._limits))
+
     def generation(self) -> int:
         return self._generation
 
@@ -129,6 +167,18 @@ def _has(connection: sqlite3.Connection, table: str, column: str, value: str) ->
 def _principals(connection: sqlite3.Connection) -> tuple[Principal, ...]:
     found = connection.execute("SELECT name, created, created_by FROM principals").fetchall()
     return tuple(Principal(name, rows.moment(created), by) for name, created, by in found)
+
+
+def _limits(connection: sqlite3.Connection) -> tuple[KeptLimit, ...]:
+    found = connection.execute(
+        "SELECT subject, per_second, burst, per_day, per_month, updated, updated_by FROM limits"
+    ).fetchall()
+    return tuple(
+        KeptLimit(
+            Limit(subject=subject, per_second=pace, burst=burst, per_day=day, per_month=month), rows.moment(at), by
+        )
+        for subject, pace, burst, day, month, at, by in found
+    )
 
 
 def _tokens(connection: sqlite3.Connection, which: str, *values: str) -> tuple[Token, ...]:

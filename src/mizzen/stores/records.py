@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from mizzen.access.limits import Limit
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
@@ -38,13 +40,22 @@ class Token:
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptLimit:
+    """How much somebody may predict, and who said so."""
+
+    limit: Limit
+    updated: datetime
+    updated_by: str
+
+
 class Identities(Protocol):
     async def add_principal(self, principal: Principal) -> None:
         """AlreadyExists."""
         ...
 
     async def remove_principal(self, name: str, now: datetime) -> None:
-        """And revoke all their tokens. NotFound."""
+        """And revoke all their tokens, and forget their limit. NotFound."""
         ...
 
     async def principals(self) -> tuple[Principal, ...]:
@@ -67,8 +78,20 @@ class Identities(Protocol):
         """At once, from memory: for every request. Knows of every change that was acknowledged."""
         ...
 
+    async def set_limit(self, kept: KeptLimit) -> None:
+        """In place of the one of that subject."""
+        ...
+
+    async def remove_limit(self, subject: str) -> None:
+        """NotFound."""
+        ...
+
+    async def limits(self) -> tuple[KeptLimit, ...]:
+        """Ordered by subject."""
+        ...
+
     def generation(self) -> int:
-        """Moves with every change of principals or tokens."""
+        """Moves with every change of principals, tokens or limits."""
         ...
 
 

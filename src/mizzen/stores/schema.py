@@ -14,7 +14,7 @@ from pathlib import Path
 from mizzen.errors import Conflict, Unavailable
 from mizzen.stores import indexes
 
-SCHEMA = 5
+SCHEMA = 6
 
 _FIRST = (
     "CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), rv INTEGER NOT NULL, horizon INTEGER NOT NULL)",
@@ -102,7 +102,13 @@ _FIFTH = (
     "UPDATE revisions SET namespace = name WHERE kind = 'Namespace'",
 )
 
-_STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
+_SIXTH = (
+    """CREATE TABLE limits (
+        subject TEXT PRIMARY KEY, per_second REAL NOT NULL, burst INTEGER NOT NULL, per_day INTEGER NOT NULL,
+        per_month INTEGER NOT NULL, updated TEXT NOT NULL, updated_by TEXT NOT NULL) WITHOUT ROWID""",
+)
+
+_STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
 """From each schema to the next: a new file takes all of them, so none is there for old files only."""
 
 assert len(_STEPS) == SCHEMA

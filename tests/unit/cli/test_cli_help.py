@@ -35,7 +35,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_the_commands_of_the_public_surface_are_there() -> None:
     assert set(COMMANDS) == {
         "up", "down", "status", "deploy", "serve", "scale", "undeploy", "promote", "predict", "get", "delete", "logs",
-        "history", "apply", "lint", "diff", "explain", "describe", "rollback", "permit", "whoami", "audit",
+        "history", "apply", "lint", "diff", "explain", "describe", "rollback", "permit", "limit", "whoami", "audit",
         "completion", "kubeconfig", "top", "backup", "restore",
         "service install", "service uninstall", "service status",
         "model create", "model list", "model describe", "model delete", "version add", "version list",

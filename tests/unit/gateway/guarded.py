@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mizzen.access import credentials, published, refusals
+from mizzen.access.limits import Limit
 from mizzen.access.policy import Binding, Verb
 from mizzen.access.published import Access, Grant, Issuer, Pass
 from mizzen.access.refusals import Refusal
@@ -48,8 +49,10 @@ def permit(
     *,
     anonymous: bool = False,
     issuer: Issuer | None = None,
+    limits: tuple[Limit, ...] = (),
 ) -> None:
-    access = Access(anonymous=anonymous, passes=passes, grants=tuple(map(Grant.of, bindings)), issuer=issuer)
+    grants = tuple(map(Grant.of, bindings))
+    access = Access(anonymous=anonymous, passes=passes, grants=grants, issuer=issuer, limits=limits)
     fresh = folder / "access.new"
     fresh.write_bytes(published.encode(access))
     fresh.replace(folder / "access.json")

@@ -243,6 +243,8 @@ class Gateway:
             loopback=self.loopback,
             anonymous=self.anonymous,
             origins=self.origins,
+            rates=self.table.with_name("rates"),
+            quotas=self.table.with_name("quotas.db"),
         )
         records = Records(
             counts=self.table.with_name("counts"),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from mizzen.errors import NotFound, TooLarge, Unavailable
+from mizzen.gateway.allowances import Allowance
 from mizzen.gateway.calls import BAD_REQUEST, OK, UNAVAILABLE
 from mizzen.gateway.dialects import JSON, Options
 from mizzen.gateway.grpc import contents, status
@@ -176,6 +177,8 @@ class Inferring:
             target = service.routes.target(opening.namespace, name, version or None)
         ruling = service.permits.rule(opening.credentials, PREDICT, target)
         if ruling.code == ALLOWED and missing is None:
+            if ruling.allowance is not None:
+                self._spend(visit, ruling.allowance, endpoint)
             return endpoint
         visit.named = opening.namespace, name, version
         if ruling.code != ALLOWED:
@@ -184,6 +187,13 @@ class Inferring:
         assert missing is not None
         early = isinstance(missing, Unavailable)
         raise Unfit(UNAVAILABLE if early else 404, missing.message, int(early))
+
+    def _spend(self, visit: Visit, allowance: Allowance, endpoint: Endpoint) -> None:
+        """Unfit beyond the limit of who asks."""
+        excess = allowance.spend(self._service.clock(), self._service.wall())
+        if excess is not None:
+            visit.named = endpoint.namespace, endpoint.name, endpoint.version
+            raise Unfit(excess.code, excess.reason, excess.retry)
 
     def _endpoint(self, namespace: str, name: str, version: str) -> Endpoint:
         routes = self._service.routes
