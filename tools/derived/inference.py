@@ -60,6 +60,7 @@ MEANT = {
     409: "What is there is in the way.",
     413: "The body is too large.",
     415: "The body is packed in a way that cannot be read.",
+    429: "The caller's limit is used up for now; `Retry-After` says when to come again.",
     500: "The model raised an error.",
     502: "The process that worked on it was lost.",
     503: "Nothing there is ready now, or too much waits; `Retry-After` says when to come again.",
@@ -284,7 +285,7 @@ def failures(operation: Operation, what: str) -> tuple[int, ...]:
     if what in CHANGES:
         codes |= {409, 504}
     elif operation.body and "{model}" in operation.path:
-        codes |= {500, 502, 504}
+        codes |= {429, 500, 502, 504}
     return tuple(sorted(codes))
 
 

@@ -29,6 +29,7 @@ GATEWAY: dict[int, str] = {
     408: "The request took too long to come in.",
     413: "The body is larger than the limit that the message names.",
     415: "The body is packed in a way that cannot be read; `Accept-Encoding` names those that can.",
+    429: "The caller's limit (`mizzen limit`) is used up for now; `Retry-After` says when to come again.",
     431: "The head of the request is too long.",
     499: "In metrics only: the client left before it was answered.",
     500: "The model raised while it predicted.",

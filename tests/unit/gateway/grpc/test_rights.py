@@ -10,6 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from mizzen.access.limits import Limit
 from tests.support import grpcs
 from tests.support.grpcs import SERVICE, Caller, outputs_of, request_of
 from tests.unit.gateway import guarded as people
@@ -61,6 +62,17 @@ def test_the_same_people_may_predict(walled: Gateway, call: Caller) -> None:
             message = request_of(name, [[1, 2]], "x", model_version=version)
             code, words = ended(lambda who=who, message=message: by(call, who).infer(message))  # type: ignore[misc]
             assert (code, words) == (CODES[rest.status], "" if rest.status == 200 else rest.error), (who, place)
+
+
+def test_one_limit_holds_for_both_doors(walled: Gateway, call: Caller, folder: Path) -> None:
+    ann, message = by(call, "ann"), request_of("iris", [[1, 2]], "x")
+    permit(folder, limits=(Limit(subject="ann", per_second=0.001, burst=4),))
+    until(lambda: "ratelimit-limit" in predict(walled, "ann", "/iris").headers, "the limit is in force")
+    assert [ended(lambda: ann.infer(message))[0] for _ in range(3)] == ["OK"] * 3
+    code, words = ended(lambda: ann.infer(message))
+    assert (code, words.partition(";")[0]) == ("RESOURCE_EXHAUSTED", "ann may ask 0.001 times a second, 4 at once")
+    assert predict(walled, "ann", "/iris").status == 429
+    assert ended(lambda: by(call, "root").infer(message))[0] == "OK"
 
 
 def test_the_same_people_may_see(walled: Gateway, call: Caller) -> None:
