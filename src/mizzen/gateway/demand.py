@@ -17,6 +17,8 @@ from mizzen.protocol.demand import Asked, Demand
 
 SAMPLE = 0.1
 """Seconds between two looks at how much is in flight."""
+IDLE = 0.5
+"""The same, when nothing was at the last one and nothing has to be taken back: most of the time of most models."""
 SAMPLES = 10
 """Looks that are averaged: one request more or less, at one instant, starts no process."""
 WRITE_EVERY = 3
@@ -43,7 +45,7 @@ class DemandReport:
         self._samples: dict[str, deque[int]] = {}
         """By server: how much was in flight at the last looks."""
         self._looks = 0
-        self._ticking = self._woken = self._complained = False
+        self._ticking = self._busy = self._woken = self._complained = False
         self._written: dict[str, Asked] = {}
 
     def follow(self, queues: Iterable[Queue]) -> None:
@@ -69,16 +71,20 @@ class DemandReport:
     def _tick(self) -> None:
         self._look()
         self._looks += 1
-        if self._looks % WRITE_EVERY == 0 or not self._queues:
+        telling = bool(self._written) or self._busy
+        if telling and (self._looks % WRITE_EVERY == 0 or not self._queues):
             self._write()
         self._ticking = bool(self._queues or self._written)
         if self._ticking:
-            self._call_later(SAMPLE, self._tick)
+            self._call_later(SAMPLE if telling else IDLE, self._tick)
 
     def _look(self) -> None:
         flying = dict.fromkeys(self._samples, 0)
+        self._busy = False
         for queue in self._queues:
-            flying[queue.server.id] += queue.busy
+            if count := queue.busy:
+                flying[queue.server.id] += count
+                self._busy = True
         for id_, count in flying.items():
             self._samples[id_].append(count)
 

@@ -139,6 +139,20 @@ def test_what_is_not_scaled_is_forgotten(world: World) -> None:
     assert world.count(replicas=4) == 4, "loaded again, it begins with its replicas"
 
 
+def test_of_those_that_rest_none_is_looked_at(world: World) -> None:
+    assert world.count(0, minReplicas=0) == 0
+    world.say(in_flight=3.0)
+    assert world.pass_()
+    assert world.count(0, minReplicas=0) == 1
+    demand.write(world.folder, Demand("gateway-0", os.getpid(), {}))
+    assert not world.pass_(299.0)
+    assert world.scaler._restless
+    assert world.pass_(1.1)
+    assert world.count(1, minReplicas=0) == 0
+    assert not world.pass_()
+    assert not world.scaler._restless
+
+
 def test_a_file_that_is_no_note_is_passed_over(world: World) -> None:
     world.count(replicas=1)
     notes.write(world.folder, "gateway-9", b"{")

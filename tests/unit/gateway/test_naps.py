@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mizzen.gateway.calls import OK, UNAVAILABLE
-from mizzen.gateway.demand import SAMPLE, SAMPLES, WRITE_EVERY, DemandReport
+from mizzen.gateway.demand import IDLE, SAMPLE, SAMPLES, WRITE_EVERY, DemandReport
 from mizzen.gateway.naps import FIRST_GUESS, REMEMBERED, Bounds
 from mizzen.graph.plan import Server
 from mizzen.protocol import demand
@@ -122,7 +122,7 @@ def test_the_plane_is_told_the_mean_of_the_last_second(tmp_path: Path) -> None:
     for number in range(8):
         world.ask(number)
     world.turn()
-    world.wait(SAMPLE * WRITE_EVERY)
+    world.wait(IDLE + SAMPLE * WRITE_EVERY)
     assert 0 < told.said()["default/m"].in_flight < 8
     world.wait(SAMPLE * SAMPLES)
     assert told.said() == {"default/m": Asked(8.0)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -46,8 +46,11 @@ class Autoscaler:
         self._poke = poke
         self._clock = clock
         self._servers: dict[Ref, _Server] = {}
+        self._restless: set[Ref] = set()
+        """Those of whom something is asked, or was within their quiet time: of thousands that rest, none."""
         self._stamps: notes.Stamps = {}
         self._read: list[demand.Demand] = []
+        self._merged: Mapping[Ref, Sequence[demand.Asked]] | None = None
 
     async def run(self) -> NoReturn:
         """Until cancelled."""
@@ -70,6 +73,7 @@ class Autoscaler:
             start = spec.replicas if recorded is None else recorded
             server.history.add(now, max(start - rule.standby, 0))
         server.rule = rule
+        self._restless.add(ref)
         if not proven:
             server.history.add(now, 1)
         server.told = decide(server.history, now, rule)
@@ -77,16 +81,20 @@ class Autoscaler:
 
     def forget(self, ref: Ref) -> None:
         self._servers.pop(ref, None)
+        self._restless.discard(ref)
 
     def look(self) -> None:
         now, said = self._clock(), self._said()
-        for ref, server in self._servers.items():
-            asked = [one for one in (each.servers.get(f"{ref.namespace}/{ref.name}") for each in said) if one]
+        self._restless.update(ref for ref in said if ref in self._servers)
+        for ref in tuple(self._restless):
+            server, asked = self._servers[ref], said.get(ref, ())
             server.in_flight = sum(one.in_flight for one in asked)
             needed = server.rule.needed(server.in_flight, awaited=any(one.awaited for one in asked))
             server.history.add(now, needed)
             if decide(server.history, now, server.rule) != server.told:
                 self._poke(ref)
+            elif not asked and server.history.empty:
+                self._restless.discard(ref)
 
     async def _look_on(self) -> NoReturn:
         while True:
@@ -94,9 +102,21 @@ class Autoscaler:
                 self.look()
             await asyncio.sleep(LOOK)
 
-    def _said(self) -> Iterable[demand.Demand]:
-        """Read only when a file is another one."""
+    def _said(self) -> Mapping[Ref, Sequence[demand.Asked]]:
+        """What is asked, of whom anything is. Made anew only when a file is another one, or a gateway has gone."""
         stamps = notes.stamps(self._folder)
         if stamps != self._stamps:
-            self._stamps, self._read = stamps, demand.read(self._folder)
-        return [each for each in self._read if notes.lives(each)]
+            self._stamps, self._read, self._merged = stamps, demand.read(self._folder), None
+        living = [told for told in self._read if notes.lives(told)]
+        if self._merged is None or len(living) < len(self._read):
+            self._read, self._merged = living, _merged(living)
+        return self._merged
+
+
+def _merged(told: Iterable[demand.Demand]) -> dict[Ref, list[demand.Asked]]:
+    said: dict[Ref, list[demand.Asked]] = {}
+    for each in told:
+        for id_, asked in each.servers.items():
+            namespace, _, name = id_.partition("/")
+            said.setdefault(Ref("InferenceModel", name, namespace), []).append(asked)
+    return said

@@ -43,7 +43,13 @@ class History:
     def add(self, at: float, needed: int) -> None:
         while self._peaks and self._peaks[-1][1] <= needed:
             self._peaks.pop()
-        self._peaks.append((at, needed))
+        if needed:
+            self._peaks.append((at, needed))
+
+    @property
+    def empty(self) -> bool:
+        """Is nothing known, of the time that was asked for last?"""
+        return not self._peaks
 
     def most(self, since: float) -> int:
         """From that moment on; 0 where nothing is known. What was before is forgotten."""
