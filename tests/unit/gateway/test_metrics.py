@@ -102,6 +102,14 @@ def test_a_scrape_shows_each_gateway_and_only_what_one_may_see() -> None:
     assert requests == {"gateway-0": 1.0, "gateway-1": 1.0}
 
 
+def test_who_would_rather_have_another_format_gets_the_one_there_is(gateway: Gateway) -> None:
+    """As Prometheus asks: it reads what the type says, whatever it asked for."""
+    wanted = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+    answer = gateway.ask("GET", "/metrics", accept=wanted)
+    assert answer.headers["content-type"] == exposition.CONTENT_TYPE
+    assert b"# EOF" not in answer.body
+
+
 def test_a_scrape_follows_the_conventions(gateway: Gateway) -> None:
     """What `promtool check metrics` asks for, said to the parser of Prometheus' own client."""
     gateway.infer([1.0])
