@@ -164,7 +164,9 @@ class Settings:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        values: dict[str, Any] = json.loads(text)
+        """What another release wrote, too: settings that this one does not have are none of its business."""
+        known = cls.__dataclass_fields__
+        values: dict[str, Any] = {name: value for name, value in json.loads(text).items() if name in known}
         values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         return cls(**values)
 

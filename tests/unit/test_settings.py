@@ -134,3 +134,8 @@ def test_an_access_log_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Invalid) as refused:
         Settings.load({"data_dir": str(tmp_path)}, {"MIZZEN_ACCESS_LOG": "everything"})
     assert "'everything' is none of off, errors, all" in str(refused.value)
+
+
+def test_what_another_release_wrote() -> None:
+    text = Settings(gateways=3).to_json().replace('"gateways"', '"of_the_future": 1, "gateways"')
+    assert Settings.from_json(text) == Settings(gateways=3)

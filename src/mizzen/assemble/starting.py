@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mizzen import __version__
 from mizzen.sdk import locate
 from mizzen.settings import Settings
 from mizzen.supervisor import launch
@@ -41,6 +42,14 @@ def settings_of(home: Home) -> Settings | None:
         return Settings.from_json(texts[0])
     except (IndexError, KeyError, TypeError, ValueError):
         return None
+
+
+def release_of(home: Home) -> str:
+    """The version of Mizzen that the plane of this data dir was last started with; empty when nobody knows."""
+    try:
+        return Boot.read(home.boot).release
+    except ValueError:
+        return ""
 
 
 def start(settings: Settings) -> Running:
@@ -91,6 +100,7 @@ def boot(settings: Settings, home: Home) -> Boot:
             *(process(name, "gateway", RANK_GATEWAY) for name in gateways(settings)),
         ),
         stop_timeout=settings.stop_timeout,
+        release=__version__,
     )
 
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mizzen import errors
+from mizzen import __version__, errors
 from mizzen.assemble import starting
 from mizzen.cli import demo as demonstration
 from mizzen.cli import farewell, live, output, welcome
@@ -89,6 +89,7 @@ def _start(
         output.tick("plane" + (" (was running)" if running.already_running else ""), began)
         if running.already_running:
             _note_ignored(flags, home)
+            _note_release(home)
         if training is not None:
             began = time.monotonic()
             fresh = asyncio.run(_serve_demo(settings.root, training))
@@ -122,6 +123,15 @@ def _note_ignored(flags: Mapping[str, Any], home: Home) -> None:
     ]
     if ignored:
         output.note(f"a plane was running already: {', '.join(ignored)} had no effect; 'mizzen down' first")
+
+
+def _note_release(home: Home) -> None:
+    running = starting.release_of(home)
+    if running and running != __version__:
+        output.warn(
+            f"the plane that runs is Mizzen {running}, this is {__version__}: it goes on as it is; "
+            "'mizzen down' and 'mizzen up' make it this one"
+        )
 
 
 def _tied(home: Home) -> KeptTether:

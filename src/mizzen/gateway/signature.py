@@ -30,6 +30,8 @@ class Hello(msgspec.Struct, frozen=True):
     files: str = ""
     """What it answers with; empty: not told."""
     pid: int = 0
+    frames: tuple[int, int] | None = None
+    """The versions of frames that it speaks."""
 
 
 decode_hello = msgspec.msgpack.Decoder(Hello).decode

@@ -66,6 +66,8 @@ class Replica(asyncio.Protocol):
         """Those of its calls that are traced."""
         self._pid = 0
         self._greeted = False
+        self._version = frames.VERSION
+        """Of the frames that it is sent."""
         self._wants_callers = False
         self._leaving = False
         self._retired = False
@@ -102,9 +104,9 @@ class Replica(asyncio.Protocol):
         if self._wants_callers:
             items.append(self._callers(batch))
         if batch[0].size > LARGE_BYTES:
-            self._transport.writelines(infer_frame(self._serial, items))
+            self._transport.writelines(infer_frame(self._serial, items, self._version))
         else:
-            self._transport.write(frames.encode(frames.INFER, self._serial, _encode(items)))
+            self._transport.write(frames.encode(frames.INFER, self._serial, _encode(items), frames.LAST, self._version))
 
     # asyncio.Protocol
 
@@ -155,6 +157,7 @@ class Replica(asyncio.Protocol):
             # It was given those of another version, of which the next Table will speak. Who asks for this one waits.
             self._drop()
             return
+        self._version = frames.common(hello.frames, self._reader.version)
         self._greeted = True
         self._wants_callers = hello.callers
         self._pid = hello.pid

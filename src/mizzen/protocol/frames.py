@@ -7,11 +7,19 @@ replica is ready exactly when its hello arrives. The gateway then sends INFER fr
 parts, the last flagged LAST) with the same id, in any order. DRAIN from the runtime means: send no more, read what is
 owed, then close.
 
+**Versions.** After an upgrade, runtimes of the release before go on, and gateways of either release meet them. So a
+release speaks its own version and the one before, and these never change: the header, that HELLO is a map, that fields
+are added to it, that who does not know a field passes over it. HELLO is sent in the oldest version that the runtime
+speaks, and its `frames` says up to which one it does; it is read whatever its version. The other side then speaks the
+newest that both know, and is answered in the version that it asked in. Where there is none, the plane ends the runtime
+and starts one of its own release in its place. What a peer can do without is no new version: it is a field of HELLO, as
+`callers` is.
+
 Bodies are msgpack (`protocol/msgpack.py`):
 
     HELLO  {"state": "ready", "pid": int, "framework": str, "inputs": [tensor], "outputs": [tensor],
             "strict": bool, "batch": bool, "table": tensor or nil, "callers": bool,
-            "reloads": bool, "files": str, "began": str}
+            "reloads": bool, "files": str, "began": str, "frames": [oldest, newest]}
            tensor = {"name": str, "datatype": str, "shape": [int]}   (-1: any size); [] when nothing is declared
            strict: names outside `inputs` and `outputs` are the caller's fault
            batch: requests are merged by rows into one call of the model
@@ -19,6 +27,7 @@ Bodies are msgpack (`protocol/msgpack.py`):
            callers: it takes, after the entries of an INFER frame, who sent them; absent: it does not
            reloads: its model takes new parameters by RELOAD itself; files: which ones answer on this connection, as
            whoever started it or sent RELOAD calls them, "" when nobody said; began: those it was started with
+           frames: the versions it speaks; absent: that of this frame alone
     INFER  [entry, ...]                   one entry per request: [inputs, outputs], [inputs, outputs, raw] or [body]
            inputs  = [[name, datatype, shape, encoding, data], ...]
                      data is the JSON text (JSON) or little-endian bytes (RAW)
@@ -46,9 +55,11 @@ Bodies are msgpack (`protocol/msgpack.py`):
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
-VERSION = 2
+VERSION, OLDEST = 2, 2
+"""What this release speaks: the newest, and the oldest that it still does."""
 HEADER = struct.Struct("<IBBHI")
 MAX_FRAME = 256 << 20
 LARGE = 64 << 10
@@ -73,8 +84,29 @@ class FrameError(Exception):
     """The peer does not speak our frames; the connection is of no more use."""
 
 
-def encode(type_: int, id_: int, body: bytes = b"", flags: int = LAST) -> bytes:
-    return HEADER.pack(HEADER.size + len(body), VERSION, type_, flags, id_) + body
+class Foreign(FrameError):
+    """Peer and this side have no version in common."""
+
+
+def encode(type_: int, id_: int, body: bytes = b"", flags: int = LAST, version: int = VERSION) -> bytes:
+    return HEADER.pack(HEADER.size + len(body), version, type_, flags, id_) + body
+
+
+def common(told: Sequence[int] | None, seen: int) -> int:
+    """The newest version that both sides speak. Foreign when there is none.
+
+    `told`: what a HELLO says of the versions it speaks, if anything; `seen`: the version that it came in.
+    """
+    oldest, newest = (told[0], told[1]) if told else (seen, seen)
+    found = min(VERSION, newest)
+    if found < max(OLDEST, oldest):
+        theirs, ours = _range(oldest, newest), _range(OLDEST, VERSION)
+        raise Foreign(f"the peer speaks frame protocol {theirs}, this side speaks {ours}")
+    return found
+
+
+def _range(oldest: int, newest: int) -> str:
+    return str(newest) if oldest == newest else f"{oldest} to {newest}"
 
 
 class Reader:
@@ -84,9 +116,11 @@ class Reader:
     would be gathered and copied once more.
     """
 
-    __slots__ = ("_have", "_large", "_need", "_parts")
+    __slots__ = ("_have", "_large", "_need", "_parts", "version")
 
     def __init__(self) -> None:
+        self.version = OLDEST
+        """That of the last frame."""
         self._parts: list[bytes] = []
         self._have = 0
         self._need = HEADER.size
@@ -129,8 +163,9 @@ class Reader:
         self._need = HEADER.size
         while end - at >= HEADER.size:
             length, version, type_, flags, id_ = HEADER.unpack_from(data, at)
-            if version != VERSION:
-                raise FrameError(f"the peer speaks frame protocol {version}, this side speaks {VERSION}")
+            if not OLDEST <= version <= VERSION and type_ != HELLO:
+                raise Foreign(f"a frame of protocol {version}; this side speaks {_range(OLDEST, VERSION)}")
+            self.version = version
             if not HEADER.size <= length <= MAX_FRAME:
                 raise FrameError(f"a frame of {length} bytes is beyond the limit of {MAX_FRAME}")
             if end - at < length:

@@ -18,7 +18,7 @@ _BIN32 = _ARRAY32 = struct.Struct(">BI")
 _ARRAY, _BIN, _TENSOR = 0xDD, 0xC6, 0x95
 
 
-def infer_frame(serial: int, items: Sequence[Any]) -> list[Piece]:
+def infer_frame(serial: int, items: Sequence[Any], version: int = frames.VERSION) -> list[Piece]:
     """`items` are entries of an INFER frame, with tensors' data as bytes or views of bytes."""
     pieces: list[Piece] = [b""]
     text = bytearray(_array(items))
@@ -41,7 +41,7 @@ def infer_frame(serial: int, items: Sequence[Any]) -> list[Piece]:
             text += msgpack.pack(wish)
     pieces.append(bytes(text))
     length = sum(map(len, pieces))
-    pieces[0] = frames.HEADER.pack(frames.HEADER.size + length, frames.VERSION, frames.INFER, frames.LAST, serial)
+    pieces[0] = frames.HEADER.pack(frames.HEADER.size + length, version, frames.INFER, frames.LAST, serial)
     return pieces
 
 

@@ -172,7 +172,9 @@ class FrameServer:
             end = at + len(one.requests)
             if one.connection in self._connections:
                 timed = times if "timed" in one.told else ()
-                self._send(one.connection, _reply_frame(one.id, service_us, results[at:end], timed))
+                self._send(
+                    one.connection, _reply_frame(one.id, service_us, results[at:end], one.connection.version, timed)
+                )
             at = end
 
     def _reloads(self, connection: Connection, frame: frames.Frame) -> bool:
@@ -184,7 +186,7 @@ class FrameServer:
         if wish.files and wish.files == self._files:  # whoever asked for it before has gone
             self._greet_anew(connection, frame.id)
         elif not self._reloader.begin(self._model, wish, (connection, frame.id)):
-            self._send(connection, _refusal(frame.id, "another reload is under way"))
+            self._send(connection, _refusal(frame.id, "another reload is under way", connection.version))
         return True
 
     def _take_new(self) -> None:
@@ -193,7 +195,7 @@ class FrameServer:
         if outcome.model is None:
             log.warning("not reloaded: %s", outcome.fault)
             for connection, id_ in asking:
-                self._send(connection, _refusal(id_, outcome.fault))
+                self._send(connection, _refusal(id_, outcome.fault, connection.version))
             return
         log.info("reloaded: %s", outcome.wish.folder)
         self._model, self._files, self._outdated = outcome.model, outcome.wish.files, True
@@ -221,8 +223,9 @@ class FrameServer:
             "inputs": [spec.wire() for spec in model.inputs], "outputs": [spec.wire() for spec in model.outputs],
             "strict": model.strict, "batch": model.batch, "table": model.table.wire() if model.table else None,
             "callers": True, "reloads": registry.reloads(model), "files": self._files, "began": self._began,
+            "frames": [frames.OLDEST, frames.VERSION],
         })  # fmt: skip
-        return frames.encode(frames.HELLO, id_, hello)
+        return frames.encode(frames.HELLO, id_, hello, version=frames.OLDEST)
 
     def _drain(self) -> None:
         log.info("drain: %d connections", len(self._connections))
@@ -230,7 +233,7 @@ class FrameServer:
         self._selector.unregister(self._listener.socket)
         self._listener.close()
         for connection in tuple(self._connections):
-            self._send(connection, frames.encode(frames.DRAIN, 0))
+            self._send(connection, frames.encode(frames.DRAIN, 0, version=connection.version))
 
     def _send(self, connection: Connection, data: bytes) -> None:
         connection.owe(data)
@@ -277,13 +280,15 @@ def _work(connection: Connection, frame: frames.Frame) -> _Work:
     return _Work(connection, frame.id, requests, len(frame.body), told)
 
 
-def _refusal(id_: int, message: str) -> bytes:
-    return _reply_frame(id_, 0, [(frames.MODEL_FAILED, message.encode(errors="replace"))])
+def _refusal(id_: int, message: str, version: int) -> bytes:
+    return _reply_frame(id_, 0, [(frames.MODEL_FAILED, message.encode(errors="replace"))], version)
 
 
-def _reply_frame(id_: int, service_us: int, results: list[batches.Result], times: Sequence[int] = ()) -> bytes:
+def _reply_frame(
+    id_: int, service_us: int, results: list[batches.Result], version: int, times: Sequence[int] = ()
+) -> bytes:
     body = msgpack.pack([service_us, results, *times])
     if len(body) > frames.MAX_FRAME - frames.HEADER.size:
         message = f"the answers of one frame are {len(body)} bytes, above the limit of {frames.MAX_FRAME}".encode()
         body = msgpack.pack([service_us, [(frames.MODEL_FAILED, message)] * len(results)])
-    return frames.encode(frames.REPLY, id_, body)
+    return frames.encode(frames.REPLY, id_, body, version=version)

@@ -123,6 +123,11 @@ class Connection:
         self._out: deque[memoryview] = deque()
         self._reader = frames.Reader()
 
+    @property
+    def version(self) -> int:
+        """Of the frames that the peer sends, and is answered in."""
+        return self._reader.version
+
     def receive(self) -> tuple[list[frames.Frame], bool]:
         """All complete frames that are there now, and whether the peer has closed."""
         received: list[frames.Frame] = []

@@ -186,6 +186,8 @@ class Boot:
     processes: tuple[ProcessSpec, ...] = ()
     stop_timeout: float = 1.0
     """Seconds that all of it gets to end when asked to stop, before KILL."""
+    release: str = ""
+    """Which version of Mizzen wrote it. Nothing is decided by it: it is told."""
 
     def write(self, path: Path) -> None:
         processes = [process.to_json() for process in self.processes]
@@ -200,6 +202,7 @@ class Boot:
                 listeners=tuple(Listener(**listener) for listener in data.get("listeners", ())),
                 processes=tuple(ProcessSpec.from_json(process) for process in data.get("processes", ())),
                 stop_timeout=float(data.get("stop_timeout", 1.0)),
+                release=str(data.get("release", "")),
             )
         except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(f"{path} cannot be read: {error}") from error

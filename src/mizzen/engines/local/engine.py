@@ -276,6 +276,7 @@ class LocalEngine:
             if spec.restart == "Always":
                 before = await self._given_another_chance(client, before)
             self._sight.see_only(place.uid, before)
+            before = await self._without_foreign(client, before)
             serving = [view for view in before if ready(view)]
             stuck = self._reloads.stuck(place, spec, serving)
             if stuck is not None:
@@ -298,6 +299,19 @@ class LocalEngine:
                 grace = LONGEST_ANSWER if surplus in serving else None
                 left = await client.remove(surplus.key, grace)
                 self._sight.see(left or replace(surplus, state=State.GONE, pid=None))
+
+    async def _without_foreign(self, client: Client, views: Sequence[ProcessView]) -> list[ProcessView]:
+        """Without those of a release that this one cannot speak to: they end, and are started anew from this one."""
+        left = []
+        for view in views:
+            if self._sight.readiness(view.key) == "foreign":
+                ending = await client.remove(view.key) or replace(view, state=State.GONE, pid=None)
+                self._sight.see(ending)
+                if ending.state is State.GONE:
+                    continue
+                view = ending  # noqa: PLW2901 - as it is now
+            left.append(view)
+        return left
 
     async def _given_another_chance(self, client: Client, views: Sequence[ProcessView]) -> list[ProcessView]:
         """Without those that gave up a while ago, which are begun anew: what they lacked may be there by now."""

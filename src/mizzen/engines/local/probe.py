@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,13 +12,16 @@ from typing import Literal
 
 from mizzen.kinds.parts.signatures import Signature
 from mizzen.protocol import msgpack
-from mizzen.protocol.frames import DRAIN, HELLO, RELOAD, REPLY, FrameError, Reader, encode
+from mizzen.protocol.frames import DRAIN, HELLO, OLDEST, RELOAD, REPLY, Foreign, FrameError, Reader, common, encode
+
+log = logging.getLogger(__name__)
 
 RETRY = 0.1
 _CHUNK = 1 << 16
 
-Readiness = Literal["unknown", "starting", "ready", "draining"]
-"""`unknown`: it has not said anything yet. A busy replica says hello only after the prediction it is at."""
+Readiness = Literal["unknown", "starting", "ready", "draining", "foreign"]
+"""`unknown`: it has not said anything yet. A busy replica says hello only after the prediction it is at. `foreign`: it
+is of a release with which this one has no version of frames in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Probe:
         self.said = Said()
         self._writer: asyncio.StreamWriter | None = None
         self._reloaded: asyncio.Future[str] | None = None
+        self._version = OLDEST
         self._path = path
         self._changed = changed
         self._task = asyncio.create_task(self._run())
@@ -53,7 +58,8 @@ class Probe:
         """Have it take these files, called so, while it is ready. Why it does not; empty when it has them."""
         assert self._writer is not None
         self._reloaded = asyncio.get_running_loop().create_future()
-        self._writer.write(encode(RELOAD, 1, msgpack.pack({"artifacts": str(folder), "files": files})))
+        wish = msgpack.pack({"artifacts": str(folder), "files": files})
+        self._writer.write(encode(RELOAD, 1, wish, version=self._version))
         return self._reloaded
 
     async def _run(self) -> None:
@@ -69,6 +75,10 @@ class Probe:
         self._writer = writer
         try:
             return await self._listen(reader)
+        except Foreign as error:
+            log.warning("%s: %s", self._path, error)
+            self._become("foreign")
+            return True
         except (OSError, FrameError):
             self._become("starting")
             return False
@@ -82,7 +92,7 @@ class Probe:
         while data := await reader.read(_CHUNK):
             for frame in frames.feed(data):
                 if frame.type == HELLO:
-                    self._heard(frame.body)
+                    self._heard(frame.body, frames.version)
                     if frame.id:
                         self._tell_reloaded("")
                 elif frame.type == REPLY:
@@ -93,10 +103,12 @@ class Probe:
         self._become("starting")
         return False
 
-    def _heard(self, body: bytes | memoryview) -> None:
+    def _heard(self, body: bytes | memoryview, version: int) -> None:
+        """Foreign."""
         before = self.readiness, self.signature, self.said
-        with suppress(ValueError):  # that it said hello is what counts
+        with suppress(ValueError, TypeError):  # that it said hello is what counts
             hello = msgpack.unpack(body)
+            self._version = common(hello.get("frames"), version)
             self.signature = Signature.model_validate({name: hello.get(name, ()) for name in ("inputs", "outputs")})
             files, began = (str(hello.get(name, "")) for name in ("files", "began"))
             self.said = Said(files, began, hello.get("reloads") is True)

@@ -289,7 +289,7 @@ def _state(view: ProcessView, readiness: Readiness, told: ReplicaStatus | None, 
         # A new plane has yet to hear from a replica that was ready all the time.
         known = told is not None and told.state == "ready" and told.pid == view.pid
         return "ready" if known else "starting"
-    return readiness
+    return "starting" if readiness == "foreign" else readiness
 
 
 def _message(view: ProcessView, *, wanted: bool) -> str:
