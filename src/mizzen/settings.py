@@ -115,6 +115,9 @@ class Settings:
     oidc_admin_group: str = _setting("", "Group whose members are admins of the plane; empty: none is.")
     max_upload_bytes: int = _setting(16 << 30, "Largest file or archive that is taken for a version.")
     max_unpacked_bytes: int = _setting(32 << 30, "Most bytes that the files of one version may have together.")
+    blob_store: str = _setting(
+        "", "Address of a store that keeps files, too, such as s3://bucket/blobs; empty: the data dir alone has them."
+    )
     keep_events: int = _setting(
         10_000, "Changes that are kept for those who watch: whoever is further behind gets 410, and lists again."
     )

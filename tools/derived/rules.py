@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from mizzen import frameworks
 from mizzen.blobs.content import DIGEST as _DIGEST
 from mizzen.kinds import metadata
 from mizzen.kinds.meta import NAME as _NAME
 from mizzen.kinds.meta import VERSION as _VERSION
-from mizzen.kinds.text import durations, frameworks, selectors
+from mizzen.kinds.text import durations, selectors
 from mizzen.kinds.text.versions import MOST_DIGITS, MOST_GIVEN_DIGITS, RESERVED_VERSIONS
 from mizzen.server import limits, secrets, tokens
 

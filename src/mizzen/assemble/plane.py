@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 import sys
@@ -16,13 +17,16 @@ from typing import Any
 
 from starlette.applications import Starlette
 
+from mizzen import frameworks
 from mizzen.access import credentials, published, used
 from mizzen.access.jwts import Trust
 from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_of
 from mizzen.assemble.starting import gateways
+from mizzen.blobs.backed import BackedBlobs
 from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.blobs.room import Room, free_bytes
+from mizzen.blobs.store import opened
 from mizzen.controllers import acceptance
 from mizzen.controllers.access import AccessPublisher, Vouching
 from mizzen.controllers.happenings import Happenings
@@ -67,6 +71,8 @@ from mizzen.web.connections import LimitedProtocol
 from mizzen.web.door import Door, Patience, most_connections
 from mizzen.web.server import WebServer, serve_all
 
+log = logging.getLogger(__name__)
+
 _CLEAR_EVERY = 900.0
 """Seconds between two looks for environments that nothing needs."""
 
@@ -79,7 +85,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     inference_url = _inference_url(settings, listeners)
     room = Room(root, settings.disk_low_bytes, settings.disk_critical_bytes)
     store = await _store(root / "mizzen.db", settings.keep_events, room)
-    blobs = FileBlobs(root / "blobs", room)
+    blobs = _blobs(settings, room)
     await asyncio.to_thread(blobs.sweep)
     counts.sweep(home.run / counts.FOLDER, gateways(settings))
     taken.sweep(home.run / taken.FOLDER, gateways(settings))
@@ -87,6 +93,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     vault = Vault(store.secrets, root / "secret-key")
     wheels = str(root / settings.environment_wheels) if settings.environment_wheels else ""
     making = Making(settings.environment_tool, wheels)
+    await asyncio.to_thread(_look_for_plugins)
     gpus = await asyncio.to_thread(devices.found, settings.gpus)
     engine = LocalEngine(home, blobs, python=sys.executable, reveal=vault.reveal, making=making, gpus=gpus)
     context = Context(capabilities=frozenset(engine.capabilities))
@@ -176,6 +183,17 @@ async def _clear_environments(engine: LocalEngine, hours: float) -> None:
     while True:
         await asyncio.sleep(_CLEAR_EVERY)
         await engine.clear_environments(hours * 3600)
+
+
+def _blobs(settings: Settings, room: Room) -> FileBlobs:
+    folder = settings.root / "blobs"
+    return BackedBlobs(folder, opened(settings.blob_store), room) if settings.blob_store else FileBlobs(folder, room)
+
+
+def _look_for_plugins() -> None:
+    """Before anybody asks, and beside the event loop: it imports other people's code, in processes of its own."""
+    for broken in frameworks.broken():
+        log.warning("the plug-in %s", broken)
 
 
 def _size_of(store: Path) -> int:

@@ -35,6 +35,7 @@ from mizzen.blobs.content import Readable
 from mizzen.blobs.folders import HasContent
 from mizzen.blobs.room import Room
 from mizzen.blobs.spool import Spool, disk_faults
+from mizzen.blobs.store import Stored
 from mizzen.blobs.wanted import Wanted
 from mizzen.errors import Conflict, Fault, Invalid, NotFound, Unavailable
 
@@ -56,15 +57,6 @@ class Entry:
     path: str
     digest: str
     size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """One blob as it lies in the store."""
-
-    digest: str
-    size: int
-    touched: datetime
 
 
 class FileBlobs:

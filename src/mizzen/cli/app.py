@@ -24,6 +24,7 @@ from mizzen.cli import (
     output,
     past,
     people,
+    plugins,
     scaling,
     secrets,
     service,
@@ -50,7 +51,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     inspect.get, describe.describe, inspect.delete, inspect.logs, top.top,
     past.history, past.rollback,
     people.permit, limits.limit, people.whoami, people.audit,
-    backups.backup, backups.restore,
+    backups.backup, backups.restore, plugins.plugins,
     kubeconfig.kubeconfig, completion.completion,
 )  # fmt: skip
 _GROUPS = (models.model, versions.version, models.alias, people.user, people.token, secrets.secret, service.service)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from mizzen import frameworks
 from mizzen.errors import NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.findings import suggestion
@@ -33,6 +34,8 @@ def told(path: str) -> dict[str, Any]:
         part = part_within(info.annotation)
         shown.append(step)
     found = _told(".".join(shown), info, part)
+    if steps and steps[-1] in ("framework", "frameworkType"):
+        found["about"] = f"Known here are {', '.join(frameworks.known())}. `mizzen plugins` tells more."
     return {"name": kind.name, "description": kind.about, **found} if shown == [kind.name] else found
 
 

@@ -19,14 +19,14 @@ from mizzen.kinds.parts.checks import Checks, Hook
 from mizzen.kinds.parts.pods import image_warning
 from mizzen.kinds.parts.signatures import Signature
 from mizzen.kinds.text import requirements
-from mizzen.kinds.text.frameworks import FRAMEWORKS, SERVED_FRAMEWORKS, Framework, framework_warning
+from mizzen.kinds.text.frameworks import FRAMEWORKS, Framework, framework_warning
 from mizzen.kinds.text.names import Name
 from mizzen.kinds.text.references import UnaliasedText, parse_unaliased
 from mizzen.kinds.text.urls import FileUrl, Repository, Sha256sum
 from mizzen.kinds.text.versions import RESERVED_VERSIONS, Version, checked_alias, normal_version
 
 __all__ = [
-    "FRAMEWORKS", "RESERVED_VERSIONS", "SERVED_FRAMEWORKS", "Artifact", "Code", "Current", "Framework", "Git",
+    "FRAMEWORKS", "RESERVED_VERSIONS", "Artifact", "Code", "Current", "Framework", "Git",
     "ModelSpec", "ModelStatus", "ModelVersionSpec", "ModelVersionStatus", "Source", "Version",
     "normal_version", "version_object_name",
 ]  # fmt: skip

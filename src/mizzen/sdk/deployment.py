@@ -21,7 +21,7 @@ TIMEOUT: Final = 120.0
 
 BUILDING: Final = "BuildingEnvironment"
 UNBUILT: Final = "EnvironmentFailed"
-_HOPELESS: Final = frozenset({"LoadFailed", "CrashLoop", "RequirementsUntrusted", UNBUILT})
+_HOPELESS: Final = frozenset({"LoadFailed", "CrashLoop", "RequirementsUntrusted", "UnsupportedFramework", UNBUILT})
 UNTRUSTED: Final = "is not marked as trusted"
 """In what a runtime says of code that nobody has vouched for."""
 UNDER_WAY: Final = "… "

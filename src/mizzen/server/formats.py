@@ -48,12 +48,18 @@ def look(file: Path, name: str) -> Look | None:
     if not head:
         return _by_suffix(suffix)
     said = _zipped(file, head) or _xgboost(head) or _lightgbm(head) or _onnx(head, suffix)
-    return said or _pickle(file, head, suffix) or _by_suffix(suffix)
+    return said or _plugged(head) or _pickle(file, head, suffix) or _by_suffix(suffix)
+
+
+def _plugged(head: bytes) -> Look | None:
+    """What a plug-in says its files begin with."""
+    owners = [one.name for one in frameworks.known().values() if one.begins and head.startswith(one.begins)]
+    return Look(owners[0]) if owners else None
 
 
 def _by_suffix(suffix: str) -> Look | None:
     """For content that says nothing: only where one framework alone has such files."""
-    owners = [one.name for one in frameworks.TABLE.values() if suffix in one.suffixes]
+    owners = [one.name for one in frameworks.known().values() if suffix in one.suffixes]
     if suffix in frameworks.PICKLES:
         return Look("sklearn")
     return Look(owners[0]) if len(owners) == 1 and suffix not in (".json", ".txt", ".model", ".py") else None

@@ -46,7 +46,7 @@ def _code(said: Said, files: Sequence[str]) -> bool:
 def _marked(files: Sequence[str]) -> dict[str, str]:
     """Files whose names alone say what a folder is, with their frameworks: those that lie highest. What such a folder
     holds below is its own affair: an MLflow folder may hold a SavedModel."""
-    marks = {mark: one.name for one in frameworks.TABLE.values() for mark in one.files}
+    marks = {mark: one.name for one in frameworks.known().values() for mark in one.files}
     found = {file: marks[name] for file in files if (name := PurePosixPath(file).name) in marks}
     highest = min((file.count("/") for file in found), default=0)
     return {file: framework for file, framework in found.items() if file.count("/") == highest}
@@ -76,7 +76,7 @@ def _unknown(looks: dict[str, Look]) -> Invalid:
     for path, look in looks.items():
         if look.advice:
             return Invalid.of("the version", (Fault("framework", f"'{path}' is {look.advice}"),))
-    known = ", ".join(frameworks.SERVED)
+    known = ", ".join(frameworks.known())
     return Invalid.of("the version", (Fault("framework", f"cannot be told from the files; name it: {known}"),))
 
 
@@ -103,7 +103,7 @@ def _entrypoint_fault(
             return None
         return f"'{entrypoint}' is neither module:object, such as model:predict, nor a pickled object of this version"
     if entrypoint is None:
-        return _which(looks) if framework in frameworks.SERVED else None
+        return _which(looks) if frameworks.find(framework) is not None else None
     if entrypoint in files or any(file.startswith(f"{entrypoint.rstrip('/')}/") for file in files):
         return None
     return f"'{entrypoint}' is no file of this version; {suggestion(entrypoint, files[:20])}"

@@ -12,7 +12,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from mizzen.blobs.files import FileBlobs, Stored
+from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.store import Stored
 from mizzen.errors import NotFound
 from mizzen.server.collection import Collected, collect_garbage, keep_collecting
 from tests.unit.blobs.packing import FILES, tarred

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from mizzen import frameworks
 from mizzen.controllers.serving.facts import ServingFacts
 from mizzen.kinds import placement, running
 from mizzen.kinds.fetching import entry_of
 from mizzen.kinds.meta import Resource
 from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionSpec
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, ModelFile
-from mizzen.kinds.text.frameworks import SERVED_FRAMEWORKS
 
 
 class Obstacle(Exception):
@@ -72,9 +72,8 @@ def servable(
     if not version.artifacts:
         raise Obstacle("NoFiles", f"{facts.target.ref} has no files to serve; register a version with its files")
     framework = spec.framework_type or version.framework
-    if framework not in SERVED_FRAMEWORKS:
-        known = ", ".join(SERVED_FRAMEWORKS)
-        raise Obstacle("UnsupportedFramework", f"nothing here serves framework '{framework}'; served are {known}")
+    if frameworks.find(framework) is None:
+        raise Obstacle("UnsupportedFramework", frameworks.unserved(framework))
     running.entrypoint(version)
     _refuse_untrusted_packages(facts.target, version)
     return version

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -12,13 +11,11 @@ from mizzen import frameworks
 from mizzen.kinds.findings import Warn, suggestion
 
 FRAMEWORKS: tuple[str, ...] = frameworks.NAMES
-SERVED_FRAMEWORKS: tuple[str, ...] = frameworks.SERVED
-"""Those the runtime that comes with Mizzen can serve."""
-WORD = re.compile(r"[a-z][-_.a-z0-9]{0,62}")
+"""Those that are part of Mizzen; plug-ins bring more."""
 
 
 def _word(text: str) -> str:
-    if not WORD.fullmatch(text):
+    if not frameworks.WORD.fullmatch(text):
         raise ValueError(f"{text[:100]!r} is no framework: a lower-case word such as {', '.join(FRAMEWORKS[:3])}")
     return text
 
@@ -27,5 +24,6 @@ Framework = Annotated[str, AfterValidator(_word)]
 
 
 def framework_warning(framework: str | None, at: str) -> Iterator[Warn]:
-    if framework is not None and framework not in FRAMEWORKS:
-        yield Warn(at, f"unknown framework '{framework}'; {suggestion(framework, FRAMEWORKS, 'known')}")
+    if framework is not None and frameworks.find(framework) is None:
+        known = tuple(frameworks.known())
+        yield Warn(at, f"unknown framework '{framework}'; {suggestion(framework, known, 'known')}")

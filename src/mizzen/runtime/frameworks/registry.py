@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from mizzen import frameworks
+from mizzen import frameworks, plugins
+from mizzen.frameworks import Framework
 from mizzen.runtime import declared, missing
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Reloads, Wanted
 from mizzen.runtime.frameworks.warmup import warm_up
@@ -41,9 +42,8 @@ def load_wanted(wanted: Wanted, folder: Path) -> LoadedModel:
 
 def loader(name: str) -> Loader:
     """What makes models of this framework. LoadError when it is not known, or cannot be imported."""
-    found = frameworks.TABLE.get(name)
-    if found is None or found.loader is None:
-        raise LoadError(f"no framework '{name}' is served; there are {', '.join(frameworks.SERVED)}")
+    found = frameworks.TABLE.get(name) or _of_a_plugin(name)
+    assert found.loader is not None
     try:
         load_files: Loader = importlib.import_module(found.loader).load
     except ModuleNotFoundError as error:
@@ -86,3 +86,16 @@ def _inner(model: LoadedModel) -> LoadedModel:
 
 def _signature(model: LoadedModel) -> tuple[object, ...]:
     return model.inputs, model.outputs, model.table, model.strict, model.batch
+
+
+def _of_a_plugin(name: str) -> Framework:
+    """Imported here: in this process it can do no harm but to itself."""
+    entry = plugins.entry(plugins.FRAMEWORKS, name)
+    if entry is None:
+        there = ", ".join([*frameworks.NAMES, *(one.name for one in plugins.entries(plugins.FRAMEWORKS))])
+        raise LoadError(f"no framework '{name}' is served; there are {there}; a package may bring it as a plug-in")
+    try:
+        return Framework.of(entry.load().told(), name, plugins.package_of(entry))
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise LoadError(f"the plug-in {plugins.broken(entry, said)}") from error

@@ -1,0 +1,80 @@
+"""Blobs on this disk with a BlobStore behind them: what is put is in both before it is acknowledged, what is missing
+here is fetched, and what is collected goes from both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+from mizzen.blobs import content
+from mizzen.blobs.files import Blob, FileBlobs
+from mizzen.blobs.room import Room
+from mizzen.blobs.store import BlobStore, Stored, unavailable
+from mizzen.errors import NotFound, Unavailable
+
+
+class BackedBlobs(FileBlobs):
+    def __init__(self, root: Path, behind: BlobStore, room: Room | None = None) -> None:
+        super().__init__(root, room)
+        self._behind = behind
+
+    def path(self, digest: str) -> Path:
+        try:
+            return super().path(digest)
+        except NotFound:
+            return self._fetched(digest)
+
+    def hold(self, digests: Iterable[str]) -> frozenset[str]:
+        missing = set()
+        for digest in super().hold(digests):
+            try:
+                self.path(digest)
+            except NotFound:
+                missing.add(digest)
+        return frozenset(missing)
+
+    def stored(self) -> Iterator[Stored]:
+        """Those that are only behind, too: nobody else would ever collect them."""
+        here = set()
+        for one in super().stored():
+            here.add(one.digest)
+            yield one
+        try:
+            yield from (one for one in self._behind.stored() if one.digest not in here)
+        except Exception as error:
+            raise unavailable("list its files", error) from error
+
+    def remove(self, digest: str, untouched_since: datetime) -> bool:
+        if not super().remove(digest, untouched_since) and super()._place(digest).is_file():
+            return False
+        try:
+            self._behind.delete(digest)
+        except Exception as error:
+            raise unavailable("delete a file", error) from error
+        return True
+
+    def _kept(self, file: Path, blob: Blob) -> Path:
+        folder = super()._kept(file, blob)
+        try:
+            self._behind.put(blob.digest, self._place(blob.digest))
+        except Exception as error:
+            raise unavailable("keep a file", error) from error
+        return folder
+
+    def _fetched(self, digest: str) -> Path:
+        """From behind; what comes must be what it is called."""
+        content.hex_of(digest)
+        with self.spool() as spool:
+            try:
+                self._behind.get(digest, spool.path)
+            except KeyError:
+                raise NotFound(f"no blob {digest}") from None
+            except Exception as error:
+                raise unavailable("give a file", error) from error
+            if content.digest_of(spool.path) != digest:
+                raise Unavailable(f"the blob store gives something else as {digest}", hint="restore it from a backup")
+            folder = super()._kept(spool.path, Blob(digest, spool.path.stat().st_size))
+        del folder
+        return super().path(digest)

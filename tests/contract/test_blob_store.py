@@ -1,0 +1,141 @@
+"""Every BlobStore, ours and that of the example, and blobs on disk with one behind them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mizzen.blobs.backed import BackedBlobs
+from mizzen.blobs.objects import ObjectBlobs
+from mizzen.blobs.store import BlobStore, Stored, opened
+from mizzen.errors import NotFound, Unavailable
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "plugins" / "lookup" / "src"
+
+
+def _shelf(folder: Path) -> BlobStore:
+    from mizzen_lookup.shelf import Shelf
+
+    store: BlobStore = Shelf(f"shelf://{folder}")
+    return store
+
+
+@pytest.fixture(params=["file", "shelf"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BlobStore:
+    monkeypatch.syspath_prepend(EXAMPLE)
+    made: dict[str, Callable[[], BlobStore]] = {
+        "file": lambda: ObjectBlobs(f"file://{tmp_path / 'store'}"),
+        "shelf": lambda: _shelf(tmp_path / "store"),
+    }
+    return made[request.param]()
+
+
+def digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def put(store: BlobStore, data: bytes, folder: Path) -> str:
+    file = folder / "source"
+    file.write_bytes(data)
+    store.put(digest(data), file)
+    return digest(data)
+
+
+def test_what_is_put_is_had_again(store: BlobStore, tmp_path: Path) -> None:
+    began = datetime.now(UTC) - timedelta(seconds=2)
+    for data in (b"", b"one", b"x" * 3_000_000):
+        name = put(store, data, tmp_path)
+        put(store, data, tmp_path)
+        assert store.has(name)
+        target = tmp_path / "target"
+        target.write_bytes(b"")
+        store.get(name, target)
+        assert target.read_bytes() == data
+    listed = {one.digest: one for one in store.stored()}
+    assert {one.size for one in listed.values()} == {0, 3, 3_000_000}
+    assert all(one.touched >= began for one in listed.values())
+
+
+def test_what_is_not_there(store: BlobStore, tmp_path: Path) -> None:
+    name = digest(b"nobody put this")
+    assert not store.has(name)
+    with pytest.raises(KeyError):
+        store.get(name, tmp_path / "target")
+    store.delete(name)
+    assert list(store.stored()) == []
+    there = put(store, b"here", tmp_path)
+    store.delete(there)
+    assert not store.has(there)
+
+
+def test_a_lost_disk_is_filled_again(store: BlobStore, tmp_path: Path) -> None:
+    blob = BackedBlobs(tmp_path / "disk", store).put_bytes(b"weights")
+    assert store.has(blob.digest), "before it is acknowledged"
+    new = BackedBlobs(tmp_path / "another", store)
+    assert [one.digest for one in new.stored()] == [blob.digest]
+    assert new.hold([blob.digest, digest(b"?")]) == {digest(b"?")}
+    assert new.path(blob.digest).read_bytes() == b"weights"
+    with new.batch() as several:
+        also = several(io.BytesIO(b"more"))
+    assert store.has(also.digest)
+    with pytest.raises(NotFound):
+        new.path(digest(b"?"))
+
+
+def test_what_is_collected_goes_from_both(store: BlobStore, tmp_path: Path) -> None:
+    blobs = BackedBlobs(tmp_path / "disk", store)
+    blob = blobs.put_bytes(b"weights")
+    assert not blobs.remove(blob.digest, datetime.now(UTC) - timedelta(hours=1)), "somebody has just put it"
+    assert store.has(blob.digest)
+    assert blobs.remove(blob.digest, datetime.now(UTC) + timedelta(hours=1))
+    assert not store.has(blob.digest)
+    assert list(blobs.stored()) == []
+
+
+class Away:
+    """A store that does not answer."""
+
+    def put(self, digest: str, file: Path) -> None:
+        raise OSError("no route")
+
+    def get(self, digest: str, target: Path) -> None:
+        raise OSError("no route")
+
+    def has(self, digest: str) -> bool:
+        raise OSError("no route")
+
+    def delete(self, digest: str) -> None:
+        raise OSError("no route")
+
+    def stored(self) -> Iterator[Stored]:
+        raise OSError("no route")
+
+
+def test_one_that_does_not_answer_is_told_and_nothing_is_acknowledged(tmp_path: Path) -> None:
+    blobs = BackedBlobs(tmp_path / "disk", Away())
+    with pytest.raises(Unavailable, match="the blob store does not keep a file: OSError: no route"):
+        blobs.put_bytes(b"weights")
+    with pytest.raises(Unavailable, match="does not give a file"):
+        blobs.path(digest(b"other"))
+    assert blobs.path(digest(b"weights")).is_file(), "what is on the disk is had all the same"
+
+
+def test_what_comes_must_be_what_it_is_called(tmp_path: Path) -> None:
+    class Lies(Away):
+        def get(self, digest: str, target: Path) -> None:
+            target.write_bytes(b"something else")
+
+    with pytest.raises(Unavailable, match="gives something else"):
+        BackedBlobs(tmp_path / "disk", Lies()).path(digest(b"weights"))
+
+
+def test_an_address_that_leads_nowhere_ends_no_plane(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    blobs = BackedBlobs(tmp_path / "disk", opened("nowhere:///x"))
+    assert "no blob store 'nowhere' is installed; there are s3, gs, az, file" in caplog.text
+    with pytest.raises(Unavailable, match="no blob store 'nowhere' is installed"):
+        blobs.put_bytes(b"weights")
