@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mizzen.gateway.dialects import Options
 
 OK, BAD_REQUEST, FAILED, LOST, UNAVAILABLE, EXPIRED = 200, 400, 500, 502, 503, 504
+
+LATE, NOBODY = b"no answer within the deadline", b"no ready model"
+"""Why a call may end with a default answer, where its server has one."""
 
 
 class Call:
@@ -29,13 +33,29 @@ class Call:
     alone: bool
     """It was in a batch whose process was lost: sent once more, and by itself."""
 
-    def settle(self, code: int, payload: bytes, now: float, retry: int = 1) -> None:
-        """The end: outputs as JSON text when the code is 200, else a message in UTF-8.
+    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
+        """The end: outputs as JSON text when the code is 200, else a message in UTF-8. At its deadline a call may
+        stay live all the same, with a later one: others wait for it, too.
 
         `retry`: in how many seconds it is worth asking again, where the code is 503; 0: not before somebody acts.
+        `lacking`: LATE or NOBODY, where a default answer may take the place of the error.
         """
         raise NotImplementedError
+
+    def found(self, payload: bytes, now: float, mark: bytes) -> None:
+        """The end: somebody else asked the same, and this was the answer. `mark` is a header line that says so."""
+        raise NotImplementedError
+
+    def missed(self, code: int, payload: bytes) -> None:
+        """An answer came after the end."""
 
     def cancel(self, now: float) -> None:
         """The caller has gone. What was not sent yet never is."""
         raise NotImplementedError
+
+    def parties(self) -> Sequence[Call]:
+        """Those who wait for it."""
+        return (self,)
+
+    def let_go(self, party: Call) -> None:
+        """One of them goes to another queue by itself."""

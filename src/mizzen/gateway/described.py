@@ -54,6 +54,7 @@ def statistics(endpoint: Endpoint, now: float, wall: float) -> dict[str, Any]:
     counters, queues = endpoint.counters, endpoint.queues
     succeeded, ended = counters.codes[OK], sum(counters.codes.values())
     tallies = [queue.tally for queue in queues]
+    caches = [queue.cache for queue in queues if queue.cache is not None]
     items = sum(tally.items for tally in tallies)
     sizes = sorted({size for tally in tallies for size in tally.sizes})
     last = max((tally.answered_at for tally in tallies), default=0.0)
@@ -70,8 +71,9 @@ def statistics(endpoint: Endpoint, now: float, wall: float) -> dict[str, Any]:
             "compute_input": _took(items, sum(tally.input_seconds for tally in tallies)),
             "compute_infer": _took(items, sum(tally.compute_seconds for tally in tallies)),
             "compute_output": _took(items, sum(tally.output_seconds for tally in tallies)),
-            "cache_hit": _NOTHING,
-            "cache_miss": _NOTHING,
+            "cache_hit": _took(sum(cache.hits for cache in caches), sum(cache.hit_seconds for cache in caches)),
+            # What a lookup takes that finds nothing is not measured.
+            "cache_miss": _took(sum(cache.misses + cache.shares for cache in caches), 0.0),
         },
         "batch_stats": [_of_size(size, tallies) for size in sizes],
         "memory_usage": [],

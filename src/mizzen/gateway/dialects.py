@@ -14,12 +14,14 @@ from mizzen.protocol import binary, cutting, frames, v2
 
 if TYPE_CHECKING:
     from mizzen.gateway.allowances import Allowance
+    from mizzen.gateway.defaults import Default
     from mizzen.gateway.infer import Inference, Service
 
 JSON = b"content-type: application/json\r\n"
 RETRY = JSON + b"retry-after: %d\r\n"
 """Of a 503."""
 _BYTES = b"content-type: application/octet-stream\r\ninference-header-content-length: %d\r\n"
+DEFAULT = b"mizzen-default: true\r\nmizzen-default-reason: %b\r\n"
 TIMEOUT = b"mizzen-timeout-ms"
 _MILLISECONDS = re.compile(rb"[0-9]{1,12}(\.[0-9]{1,12})?")
 _OBJECT = re.compile(rb"\s*\{")
@@ -70,6 +72,9 @@ class Dialect(Protocol):
     def answer(self, call: Inference, payload: bytes) -> tuple[bytes, bytes]:
         """The body, and the header lines that say what it is, where that is not `plain`."""
 
+    def default(self, call: Inference, default: Default, why: bytes) -> tuple[bytes, bytes] | None:
+        """The same for a default answer to its `item`; None when it has not all that was asked for."""
+
 
 class _V2:
     def read(self, call: Inference, service: Service, body: bytes, options: Options) -> None:
@@ -112,8 +117,20 @@ class _V2:
         call.item = (entries, names, raw) if raw else (entries, names)
 
     def answer(self, call: Inference, payload: bytes) -> tuple[bytes, bytes]:
-        body, length = binary.answer(call.endpoint.head, call.id_json, payload)
-        return body, _BYTES % length
+        return _with_bytes(call.endpoint.head, call.id_json, payload)
+
+    def default(self, call: Inference, default: Default, why: bytes) -> tuple[bytes, bytes] | None:
+        entries, names, *raw = call.item
+        shape = entries[0][2]
+        payload = default.outputs(shape[0] if shape else 1, names, raw[0] if raw else None)
+        if payload is None:
+            return None
+        said = b'%b,"parameters":{"default":true,"default_reason":"%b"}' % (call.id_json, why)
+        if call.plain:
+            body, kind = v2.answer(call.endpoint.head, said, payload), JSON
+        else:
+            body, kind = _with_bytes(call.endpoint.head, said, payload)
+        return body, kind + DEFAULT % why
 
 
 class _V1:
@@ -129,9 +146,18 @@ class _V1:
     def answer(self, call: Inference, payload: bytes) -> tuple[bytes, bytes]:
         return payload, JSON
 
+    def default(self, call: Inference, default: Default, why: bytes) -> tuple[bytes, bytes] | None:
+        body = default.predictions(call.item[0])
+        return None if body is None else (body, JSON + DEFAULT % why)
+
 
 V2: Dialect = _V2()
 V1: Dialect = _V1()
+
+
+def _with_bytes(head: bytes, id_json: bytes, payload: bytes) -> tuple[bytes, bytes]:
+    body, length = binary.answer(head, id_json, payload)
+    return body, _BYTES % length
 
 
 def milliseconds(header: bytes | None) -> float:

@@ -168,27 +168,51 @@ class Inference(Call):
         self.deadline = self.began + self.seconds
         endpoint.submit(self)
 
-    def settle(self, code: int, payload: bytes, now: float, retry: int = 1) -> None:
+    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
         if not self.live:
+            return
+        if code != OK:
+            self._fail(code, payload, now, retry, lacking)
             return
         self.live = False
         self.item = None
         endpoint = self.endpoint
-        endpoint.counters.ended(code, now - self.began)
-        if code == OK:
-            if self.plain:
-                self.reply(OK, v2.answer(endpoint.head, self.id_json, payload))
-            else:
-                self.reply(OK, *self.dialect.answer(self, payload))
+        endpoint.counters.ended(OK, now - self.began)
+        if self.plain:
+            self.reply(OK, v2.answer(endpoint.head, self.id_json, payload))
         else:
-            kind = RETRY % retry if code == UNAVAILABLE and retry else JSON
-            self.reply(code, v2.error(payload.decode(errors="replace")), kind)
+            self.reply(OK, *self.dialect.answer(self, payload))
+
+    def found(self, payload: bytes, now: float, mark: bytes) -> None:
+        self.live = False
+        self.item = None
+        endpoint = self.endpoint
+        endpoint.counters.ended(OK, now - self.began)
+        if self.plain:
+            self.reply(OK, v2.answer(endpoint.head, self.id_json, payload), JSON + mark)
+        else:
+            body, kind = self.dialect.answer(self, payload)
+            self.reply(OK, body, kind + mark)
 
     def cancel(self, now: float) -> None:
         if self.live:
             self.live = False
             self.item = None
             self.endpoint.counters.ended(GONE, now - self.began)
+
+    def _fail(self, code: int, payload: bytes, now: float, retry: int, lacking: bytes) -> None:
+        self.live = False
+        counters, default = self.endpoint.counters, self.endpoint.default
+        answer = self.dialect.default(self, default, lacking) if default is not None and lacking else None
+        self.item = None
+        if answer is not None:
+            counters.defaults[lacking] += 1
+            counters.ended(OK, now - self.began)
+            self.reply(OK, *answer)
+            return
+        counters.ended(code, now - self.began)
+        kind = RETRY % retry if code == UNAVAILABLE and retry else JSON
+        self.reply(code, v2.error(payload.decode(errors="replace")), kind)
 
     def move(self, endpoint: Endpoint) -> None:
         """The version it waited for is served no more; its name still is."""

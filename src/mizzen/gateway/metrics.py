@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from mizzen.gateway.calls import OK
 from mizzen.gateway.queues import Queue
 from mizzen.protocol import exposition
-from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS, Counts, Requests, Served
+from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS, Cache, Counts, Requests, Served
 from mizzen.protocol.exposition import Family, Labels, Sample
 
 GONE = 499
@@ -26,10 +26,12 @@ Sees = Callable[[str, str], bool]
 class Counters:
     """The requests of one callable name and version."""
 
-    __slots__ = ("buckets", "codes", "failed_seconds", "in_flight", "seconds")
+    __slots__ = ("buckets", "codes", "defaults", "failed_seconds", "in_flight", "seconds")
 
     def __init__(self) -> None:
         self.codes: Counter[int] = Counter()
+        self.defaults: Counter[bytes] = Counter()
+        """Answers that a default was, by why; their code is 200."""
         self.buckets = [0] * (len(BOUNDS) + 1)
         self.seconds = 0.0
         self.failed_seconds = 0.0
@@ -65,19 +67,30 @@ class Metrics:
     def requests(self) -> list[Requests]:
         """Of all that somebody has asked for: most of ten thousand names may have no callers."""
         return [
-            Requests(*key, dict(each.codes), [*each.buckets], each.seconds, each.in_flight, each.failed_seconds)
+            Requests(
+                *key,
+                dict(each.codes),
+                [*each.buckets],
+                each.seconds,
+                each.in_flight,
+                each.failed_seconds,
+                {why.decode(): count for why, count in each.defaults.items()},
+            )
             for key, each in sorted(item for item in self._requests.items() if item[1].codes or item[1].in_flight)
         ]
 
 
 def served(queue: Queue) -> Served:
-    tally = queue.tally
+    tally, cache = queue.tally, queue.cache
     return Served(
         server=queue.server.id, version=queue.server.version, waiting=queue.waiting, waiting_bytes=queue.waiting_bytes,
         in_flight=queue.in_flight, replicas=queue.replicas, room=queue.room, shed=queue.shed, expired=queue.expired,
         retried=queue.retried, waits=[*tally.waits], waited_seconds=tally.waited_seconds,
         compute_seconds=tally.compute_seconds, sizes=tally.sizes_by_bounds(), batch_items=tally.items,
         model=queue.server.model, input_seconds=tally.input_seconds, output_seconds=tally.output_seconds,
+        cache=None if cache is None else Cache(
+            cache.hits, cache.shares, cache.misses, cache.kept_bytes, cache.entries, cache.evicted
+        ),
     )  # fmt: skip
 
 
@@ -102,6 +115,13 @@ def _of_requests(gateways: Sequence[Counts], sees: Sees) -> Iterator[Family]:
         for code, count in sorted(of.codes.items())
     ]
     yield Family(name, "counter", "Requests that ended, by HTTP code; 499: the client left.", codes)
+    name = "mizzen_default_answers_total"
+    defaults = [
+        Sample(name, (*labels, ("reason", why)), count)
+        for labels, of in rows
+        for why, count in sorted(of.defaults.items())
+    ]
+    yield Family(name, "counter", "Of those with code 200, the ones that a default answered.", defaults)
     name = "mizzen_request_seconds"
     latency = [
         sample for labels, of in rows for sample in exposition.histogram(name, labels, BOUNDS, of.buckets, of.seconds)
@@ -166,6 +186,25 @@ def _of_queues(gateways: Sequence[Counts], sees: Sees) -> Iterator[Family]:
     for name, help_, bounds, both in _HISTOGRAMS:
         samples = [sample for labels, of in rows for sample in exposition.histogram(name, labels, bounds, *both(of))]
         yield Family(name, "histogram", help_, samples)
+    yield from _of_caches([(labels, of.cache) for labels, of in rows if of.cache is not None])
+
+
+def _of_caches(rows: Sequence[tuple[Labels, Cache]]) -> Iterator[Family]:
+    name = "mizzen_cache_lookups_total"
+    lookups = [
+        Sample(name, (*labels, ("result", result)), count)
+        for labels, of in rows
+        for result, count in (("hit", of.hits), ("shared", of.shared), ("miss", of.misses))
+    ]
+    yield Family(name, "counter", "Requests that were looked for in a cache; shared: that waited for another.", lookups)
+    name = "mizzen_cache_evictions_total"
+    evicted = [Sample(name, labels, of.evicted) for labels, of in rows]
+    yield Family(name, "counter", "Answers that had to go for others.", evicted)
+    name = "mizzen_cache_entries"
+    yield Family(name, "gauge", "Answers that are kept.", [Sample(name, labels, of.entries) for labels, of in rows])
+    name = "mizzen_cache_bytes"
+    size = [Sample(name, labels, of.bytes) for labels, of in rows]
+    yield Family(name, "gauge", "Bytes of the answers that are kept, with all that they take.", size)
 
 
 def _labels_of(of: Served) -> Labels:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from mizzen.gateway.calls import BAD_REQUEST, EXPIRED, FAILED, LOST, OK, UNAVAILABLE, Call
+from mizzen.gateway.calls import BAD_REQUEST, EXPIRED, FAILED, LATE, LOST, NOBODY, OK, UNAVAILABLE, Call
 from mizzen.gateway.crew import Crew, Worker
 from mizzen.gateway.naps import UNBOUNDED, Bounds, Nap
 from mizzen.gateway.signature import Hello, Signature, signature_of
@@ -22,6 +23,9 @@ from mizzen.gateway.tally import Tally
 from mizzen.gateway.waiting import Waiting
 from mizzen.graph.plan import Server
 from mizzen.protocol import frames
+
+if TYPE_CHECKING:
+    from mizzen.gateway.cache.cached import Cached
 
 LOOK_SECONDS = 0.05
 """Between two looks for calls that nobody waits for any more, in a queue that is too long."""
@@ -37,8 +41,8 @@ class Queue:
     # Looked at for every request: quicker to find than in a dict.
     __slots__ = (
         "_call_later", "_call_soon", "_clock", "_crew", "_elsewhere", "_hold_seconds", "_hold_until", "_idle", "_large",
-        "_look_again", "_nap", "_offer", "_pumping", "_small", "_sweeper", "_turns", "_waiting", "_wakes_at", "expired",
-        "hello", "retried", "server", "shed", "signature", "tally",
+        "_look_again", "_nap", "_offer", "_pumping", "_replaced", "_small", "_sweeper", "_turns", "_waiting",
+        "_wakes_at", "cache", "era", "expired", "hello", "retried", "server", "shed", "signature", "tally",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +66,11 @@ class Queue:
         self.hello: Hello | None = None
         """What a replica said last; kept while none is there."""
         self.signature: Signature | None = None
+        self.era = 0
+        """Grows when one of those who answered does no more, as soon as others do: they may answer otherwise, with
+        another environment for example. All answers of one era are of processes that are there, or just lost."""
+        self.cache: Cached | None = None
+        """What stands before it, if it has one. Only its deadlines are seen to here."""
         self.expired = self.retried = self.shed = 0
         self.tally = Tally()
         self._hold_seconds = hold_seconds
@@ -81,6 +90,8 @@ class Queue:
         self._wakes_at = math.inf
         self._hold_until = clock() + hold_seconds
         self._look_again = 0.0
+        self._replaced = False
+        """Somebody has left, and nobody has come yet."""
         self._elsewhere: Callable[[list[Call]], None] | None = None
         """Where calls go once this version is served no more."""
         self._waiting.limit_batches(server)
@@ -115,6 +126,11 @@ class Queue:
     @property
     def busy(self) -> int:
         return len(self._small) + len(self._large) + self._crew.in_flight
+
+    @property
+    def unanswered(self) -> bytes:
+        """What somebody is told whose time is over."""
+        return f"{self._who()} gave no answer within the deadline".encode()
 
     def may_hold(self, now: float) -> bool:
         """Is a replica expected soon enough to wait for it?"""
@@ -155,6 +171,9 @@ class Queue:
     def joined(self, worker: Worker, hello: Hello) -> None:
         self.hello = hello
         self.signature = signature_of(hello)
+        if self._replaced:
+            self._replaced = False
+            self.era += 1
         self._crew.join(worker)
         self._nap.over(self._clock())
         self._count_workers()
@@ -183,12 +202,17 @@ class Queue:
         for call, (status, payload) in zip(batch, entries, strict=True):
             if call.live:
                 call.settle(_CODES[status], payload, now)
+            else:
+                call.missed(_CODES[status], payload)
 
     def drains(self, worker: Worker) -> None:
         """It takes no more batches; it still answers the one it has."""
         if self._crew.leave(worker):
             self._count_workers()
-            if not self._crew.ready:
+            if self._crew.ready:
+                self.era += 1
+            else:
+                self._replaced = True
                 self._hold_until = self._clock() + self._hold_seconds
                 self._offer_waiting()
                 if self._waiting:
@@ -228,6 +252,9 @@ class Queue:
 
     def update(self, server: Server) -> None:
         """The same served version with other addresses or limits."""
+        before = self.server.addresses
+        if before and server.addresses and set(before).isdisjoint(server.addresses):
+            self.era += 1
         self._waiting.limit_batches(server)
         self.server = server
         if not self._crew.ready and not server.addresses and not server.wakes:
@@ -246,6 +273,8 @@ class Queue:
         elsewhere(waiting)
 
     def sweep(self, now: float) -> None:
+        if self.cache is not None:
+            self.cache.sweep(now)
         self._expire_waiting(now)
         for batch, _, _ in self._crew.out.values():
             for call in batch:
@@ -281,7 +310,7 @@ class Queue:
                     return
             batch, expired = self._waiting.take(lane, now)
             for call in expired:
-                self._expire(call, now)
+                self._expire_unsent(call, now)
             if not batch:
                 continue
             self._turns.sent(lane, now)
@@ -305,7 +334,7 @@ class Queue:
         if not self._crew.ready and self.server.wakes:
             return self._may_be_held(call, now)
         if not self._crew.ready and not self.may_hold(now):
-            call.settle(UNAVAILABLE, f"no replica of {self._who()} is ready".encode(), now)
+            self._refuse_unready(call, now)
             return False
         full, late = self._waiting.is_full(call), self._is_too_late(call, now)
         if (full or late) and now >= self._look_again:
@@ -318,7 +347,7 @@ class Queue:
             self.shed += 1
             why = "is full" if full else "is too long for the deadline of this request"
             text = f"the queue of {self._who()} {why}".encode()
-            call.settle(UNAVAILABLE, text, now, self._waiting.retry_after())
+            call.settle(UNAVAILABLE, text, now, self._waiting.retry_after(), lacking=b"" if full else LATE)
         return not (full or late)
 
     def _may_be_held(self, call: Call, now: float) -> bool:
@@ -332,15 +361,15 @@ class Queue:
             waiting.drop_dead()
         if full and (waiting.is_full(call) or self._nap.is_full(len(waiting) + 1, waiting.bytes + call.size)):
             self.shed += 1
-            self._send_away(call, now, "and too many wait for it already")
+            self._send_away(call, now, "and too many wait for it already", NOBODY)
             return False
         return True
 
-    def _send_away(self, call: Call, now: float, why: str) -> None:
+    def _send_away(self, call: Call, now: float, why: str, lacking: bytes) -> None:
         """Nobody could answer it yet."""
         phase = f": {self.server.phase}" if self.server.phase else ""
         text = f"{self._who()} has no replica that is ready{phase}, {why}".encode()
-        call.settle(UNAVAILABLE, text, now, self._nap.retry_after(now))
+        call.settle(UNAVAILABLE, text, now, self._nap.retry_after(now), lacking=lacking)
 
     def _is_too_late(self, call: Call, now: float) -> bool:
         return self._waiting.is_too_long(call, now, len(self.server.addresses), self._crew.busy_since)
@@ -356,13 +385,22 @@ class Queue:
         for call in self._waiting.take_expired(now):
             if waking:  # nobody has seen it: it is not too late to ask again
                 self.expired += 1
-                self._send_away(call, now, "and was not within the deadline of this request")
+                self._send_away(call, now, "and was not within the deadline of this request", LATE)
+                self._go_on(call)
             else:
-                self._expire(call, now)
+                self._expire_unsent(call, now)
+
+    def _expire_unsent(self, call: Call, now: float) -> None:
+        self._expire(call, now)
+        self._go_on(call)
+
+    def _go_on(self, call: Call) -> None:
+        if call.live:  # for others, who have more time
+            self.submit(call)
 
     def _expire(self, call: Call, now: float) -> None:
         self.expired += 1
-        call.settle(EXPIRED, f"{self._who()} gave no answer within the deadline".encode(), now)
+        call.settle(EXPIRED, self.unanswered, now, lacking=LATE)
 
     def _offer_waiting(self) -> None:
         """Nobody is there for them just now. Those that nobody else takes wait on."""
@@ -372,7 +410,10 @@ class Queue:
 
     def _refuse_waiting(self, now: float) -> None:
         for call in self._waiting.take_all():
-            call.settle(UNAVAILABLE, f"no replica of {self._who()} is ready".encode(), now)
+            self._refuse_unready(call, now)
+
+    def _refuse_unready(self, call: Call, now: float) -> None:
+        call.settle(UNAVAILABLE, f"no replica of {self._who()} is ready".encode(), now, lacking=NOBODY)
 
     def _who(self) -> str:
         return f"'{self.server.id.rpartition('/')[2]}'"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from mizzen.access.policy import Target
 from mizzen.errors import NotFound, Unavailable
 from mizzen.gateway.calls import Call
+from mizzen.gateway.defaults import Default
 from mizzen.gateway.dialects import V2, Dialect
 from mizzen.gateway.metrics import Counters
 from mizzen.gateway.queues import Queue
@@ -38,6 +39,8 @@ class Endpoint:
     dialect: Dialect = V2
     unserved: str = ""
     """Where nothing serves it and nothing is about to: so, with what would."""
+    default: Default | None = None
+    """What is answered when nobody answers."""
 
     @property
     def hello(self) -> Hello | None:

@@ -16,7 +16,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mizzen.access.policy import Target
-from mizzen.gateway.calls import UNAVAILABLE, Call
+from mizzen.gateway.cache import cached
+from mizzen.gateway.calls import NOBODY, UNAVAILABLE, Call
+from mizzen.gateway.defaults import default_of
 from mizzen.gateway.dialects import V1
 from mizzen.gateway.infer import Inference, Service
 from mizzen.gateway.queues import Queue
@@ -36,7 +38,7 @@ with connections of its own, also to the same replica: it answers each with what
 Place = tuple[Key, str]
 """A replica: whose, and its address."""
 
-NOBODY = plan.Plan(servers=())
+UNSERVED = plan.Plan(servers=())
 OVERLAP_SECONDS = 1.0
 """A Table does not wait longer for those who take over: they answered the plane, and may have been lost since."""
 
@@ -146,7 +148,7 @@ class Fleet:
             }
             # An alias is a URL of its own, which answers with the version that it stands for.
             aliases = {
-                alias: self._endpoint(route, version, alias, plans.get(version, NOBODY), queues, alias=alias)
+                alias: self._endpoint(route, version, alias, plans.get(version, UNSERVED), queues, alias=alias)
                 for alias, version in route.aliases.items()
             }
             routes.names[route.namespace, route.name] = Name(current, versions, aliases)
@@ -168,6 +170,9 @@ class Fleet:
         *,
         alias: str = "",
     ) -> Endpoint:
+        def find(server: str) -> execute.Caller[Call]:
+            return cached.before(queues[server], self._service.clock)
+
         mine = tuple(queues[server] for server in plan.servers)
         models = frozenset({route.name, route.model} - {""})
         owner = route.model or route.name
@@ -180,32 +185,34 @@ class Fleet:
             asked_version=asked,
             target=Target(route.namespace, "Model", route.name, models=models, alias=alias),
             queues=mine,
-            submit=execute.run(plan, queues.__getitem__) if mine else self._refuse,
+            submit=execute.run(plan, find) if mine else self._refuse,
             timeout=min((CEILING_SECONDS, *timeouts)),
             head=v2.answer_head(route.name, version),
             counters=self._service.metrics.counters(route.namespace, route.name, version),
             unserved=unserved,
+            default=default_of(plan.default),
         )
 
     def _rehouse(self, calls: Iterable[Call]) -> None:
         """Calls that waited for a version that is served no more go to what their name stands for now."""
-        for call in calls:
-            assert isinstance(call, Inference)
-            was = call.endpoint
+        for call, party in [(each, party) for each in calls for party in each.parties()]:
+            assert isinstance(party, Inference)
+            call.let_go(party)
+            was = party.endpoint
             name = self._service.routes.names.get((was.namespace, was.name))
             now = None if name is None else name.asked(was.asked_version)
             if now is None:
-                self._refuse(call)
+                self._refuse(party)
             else:
-                call.move(now)
+                party.move(now)
 
     def _refuse(self, call: Call) -> None:
         assert isinstance(call, Inference)
         now, unserved = self._service.clock(), call.endpoint.unserved
         if unserved:
-            call.settle(UNAVAILABLE, unserved.encode(), now, retry=0)
+            call.settle(UNAVAILABLE, unserved.encode(), now, retry=0, lacking=NOBODY)
         else:
-            call.settle(UNAVAILABLE, b"nothing that could answer is running yet", now)
+            call.settle(UNAVAILABLE, b"nothing that could answer is running yet", now, lacking=NOBODY)
 
 
 class TableFile(WatchedFile):
@@ -221,12 +228,17 @@ class TableFile(WatchedFile):
 
 
 def _offer(call: Call) -> bool:
-    """Another server of its version takes it, if one is ready."""
-    assert isinstance(call, Inference)
-    if not call.endpoint.ready:
-        return False
-    call.endpoint.submit(call)
-    return True
+    """Another server of its version takes it, if one is ready. Of a call that several wait for, those whose name has
+    such a server are taken there; False while any is left."""
+    left = False
+    for party in call.parties():
+        assert isinstance(party, Inference)
+        if party.endpoint.ready:
+            call.let_go(party)
+            party.endpoint.submit(party)
+        else:
+            left = True
+    return not left
 
 
 def _key(server: plan.Server) -> Key:

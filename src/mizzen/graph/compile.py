@@ -23,9 +23,10 @@ from msgspec import structs
 from pydantic import ValidationError
 
 from mizzen.errors import Invalid
-from mizzen.graph.plan import Plan, Route, Server, Table
+from mizzen.graph.plan import Constant, Plan, Route, Server, Table
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import ModelStatus
+from mizzen.kinds.parts import tensors
 from mizzen.kinds.serving import Batching, InferenceModelSpec, InferenceModelStatus, workload_name
 from mizzen.kinds.text import references
 from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
@@ -33,8 +34,8 @@ from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
 Name = tuple[str, str]
 """(namespace, name)"""
 
-Plans: TypeAlias = Mapping[Name, Mapping[str, list[str]]]
-"""Of each model: its versions that are served, with the ids of their servers."""
+Plans: TypeAlias = Mapping[Name, Mapping[str, Plan]]
+"""Of each model: its versions that are served."""
 
 NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -47,7 +48,7 @@ def compile_table(
     """Models without a current version, aliases or a first name may be left out: the table is the same."""
     by_ref = {workload.ref: workload for workload in workloads}
     servers: list[Server] = []
-    plans: dict[Name, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    plans: dict[Name, dict[str, Plan]] = defaultdict(dict)
     serving: dict[Name, Route] = {}
     starting: dict[Name, Route] = {}
     for resource in _living(inference_models):
@@ -57,20 +58,24 @@ def compile_table(
         spec = _spec(resource, version)
         if spec is None:
             continue
+        # Without a server a plan is empty, which a gateway answers with 503: the name exists, and nobody is there.
+        nobody = Plan(servers=(), default=_default(spec, status))
         if version is None:
-            starting[name] = _route(name, status.target_version or spec.target_version or "", {}, model=spec.model_name)
+            about = status.target_version or spec.target_version or ""
+            starting[name] = _route(name, about, {about: nobody}, model=spec.model_name)
             continue
         workload = status.serving_workload or workload_name(resource.meta.name, version)
         server = _server(resource, spec, status, by_ref.get(Ref("Workload", workload, name[0])))
-        own: dict[str, list[str]] = {}
+        own = nobody
         if server is not None:
             servers.append(server)
-            if (
-                server.addresses or server.wakes
-            ):  # nobody to wait for otherwise; another server of the version may have somebody
-                own[version] = [server.id]
-                plans[name[0], spec.model_name][version].append(server.id)
-        serving[name] = _route(name, version, own, model=spec.model_name)
+            if server.addresses or server.wakes:
+                own = structs.replace(nobody, servers=(server.id,))
+            # else nobody is to be waited for; another server of the version may have somebody
+        if own.servers or own.default:
+            of_model = plans[name[0], spec.model_name]
+            of_model[version] = _joined(of_model[version], own) if version in of_model else own
+        serving[name] = _route(name, version, {version: own}, model=spec.model_name)
     known = _model_routes(models, plans)
     routes = starting | known | {name: _taking_over(route, known.get(name)) for name, route in serving.items()}
     return Table(
@@ -114,6 +119,7 @@ def _server(
         scaled=spec.scaling is not None,
         wakes=_wakes(spec, workload),
         phase=_phase(workload) if _wakes(spec, workload) else "",
+        cache_bytes=spec.cache.max_bytes if spec.cache is not None else 0,
     )
 
 
@@ -133,6 +139,27 @@ def _phase(workload: Resource) -> str:
         return ""
     said = next((replica.message for replica in replicas if replica.message), "")
     return f"one is starting: {said}" if said else "one is starting"
+
+
+def _default(spec: InferenceModelSpec, status: InferenceModelStatus) -> tuple[Constant, ...]:
+    """Rows are repeated where the output is known to have one for each of the request, or nothing is known of it."""
+    given = {} if status.signature is None else {output.name: output.shape for output in status.signature.outputs}
+    known = given | {output.name: output.shape for output in spec.outputs}
+    return tuple(
+        Constant(
+            name=tensor.name,
+            datatype=tensor.datatype,
+            shape=tensor.shape,
+            data=tensors.flat(tensor.data),
+            each_row=tensor.shape[:1] == (1,) and known.get(tensor.name, (-1,))[:1] == (-1,),
+        )
+        for tensor in spec.default_output or ()
+    )
+
+
+def _joined(one: Plan, other: Plan) -> Plan:
+    """Several servers of one version; the default is that of the first that has any."""
+    return Plan(servers=tuple(sorted((*one.servers, *other.servers))), default=one.default or other.default)
 
 
 def _addresses(workload: Resource) -> tuple[str, ...]:
@@ -188,22 +215,20 @@ def _second_name(
         return None
     if not reference.version:
         return structs.replace(routes[first], name=name[1], model=first[1]) if first in routes else None
-    servers = plans.get(first, {}).get(reference.version)
-    return _route(name, reference.version, {reference.version: servers} if servers else {}, model=first[1])
+    plan = plans.get(first, {}).get(reference.version)
+    return _route(name, reference.version, {reference.version: plan} if plan else {}, model=first[1])
 
 
 def _route(
-    name: Name, version: str, plans: Mapping[str, list[str]], aliases: Mapping[str, str] = NONE, model: str = ""
+    name: Name, version: str, plans: Mapping[str, Plan], aliases: Mapping[str, str] = NONE, model: str = ""
 ) -> Route:
-    """Without a server the plan is empty, which a gateway answers with 503: the name exists, and nobody is there."""
-    compiled = {v: Plan(servers=tuple(sorted(servers))) for v, servers in sorted(plans.items())}
     return Route(
         namespace=name[0],
         name=name[1],
         version=version,
         model=model if model != name[1] else "",
-        plan=compiled.get(version, Plan(servers=())),
-        versions=compiled,
+        plan=plans.get(version, Plan(servers=())),
+        versions={version: plan for version, plan in sorted(plans.items()) if plan.servers or plan.default},
         aliases=dict(sorted(aliases.items())),
     )
 

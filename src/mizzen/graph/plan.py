@@ -6,6 +6,8 @@ and start from it when the plane is away. Ids of servers are `<namespace>/<Infer
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 FORMAT = 1
@@ -36,12 +38,28 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where no replica is ready, one is on its way, or is started for who asks: they may wait for it."""
     phase: str = ""
     """How far that is, in a person's words."""
+    cache_bytes: int = 0
+    """Most bytes of answers that a gateway keeps; 0: none are kept."""
+
+
+class Constant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An output whose values are given."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    data: list[Any]
+    """Flat."""
+    each_row: bool = False
+    """It is that of one row, to be repeated for each row of a request."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How to answer one name. So far: ask the least busy of some servers of one version."""
 
     servers: tuple[str, ...]
+    default: tuple[Constant, ...] = ()
+    """Answers in their place when they do not in time, or none is ready. Empty: an error does."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -161,10 +161,16 @@ class InferenceModelSpec(Spec):
     batching: Annotated[Batching | None, Present] = Field(
         None, description="Given, requests may share a call of a Python function too; model files batch by themselves."
     )
-    cache: Annotated[Cache | None, Present] = Field(None, description="Given, even empty, answers are cached.")
+    cache: Annotated[Cache | None, Present] = Field(
+        None,
+        description="Given, even empty, gateways keep answers: of equal requests one reaches the model. For models that"
+        " answer the same to the same.",
+    )
     timeout_ms: int | None = Field(None, ge=1, le=CEILING_MS, description="Deadline of a request; the ceiling is 60 s.")
     default_output: Annotated[tuple[Tensor, ...] | None, Most(256)] = Field(
-        None, description="The answer when there is none within the deadline, or nothing is ready."
+        None,
+        description="The answer when there is none within the deadline, or nothing is ready. An output whose shape"
+        " begins with 1 is that of one row, and is repeated for each row of a request.",
     )
     inputs: Annotated[tuple[TensorSpec, ...], Most(256)] = Field(
         (), description="The inputs it takes. Absent: as the model declares them."
@@ -244,10 +250,23 @@ class InferenceModelSpec(Spec):
         automatic = self.batching is not None and self.batching.batch_size == "auto"
         if automatic and self.timeout_ms is None and context.read(at, "timeoutMs"):
             yield Fault(f"{at}.batching.batchSize", "'auto' needs spec.timeoutMs, the latency to stay within")
+        if self.cache is not None and not self.idempotent and context.read(at, "idempotent"):
+            yield Fault(f"{at}.cache", "needs spec.idempotent: what is kept is answered without asking the model")
         yield from tensors.repeated(self.inputs, f"{at}.inputs")
         yield from tensors.repeated(self.outputs, f"{at}.outputs")
         if self.default_output is not None:
             yield from default_output_faults(self.default_output, self.outputs, f"{at}.defaultOutput")
+            yield from self._default_shapes(self.default_output, at, context)
+
+    def _default_shapes(self, answer: tuple[Tensor, ...], at: str, context: Context) -> Iterator[Fault]:
+        declared = {output.name: output.shape for output in self.outputs}
+        if not context.whole(f"{at}.outputs"):
+            return
+        for index, tensor in enumerate(answer):
+            place, wanted = f"{at}.defaultOutput[{index}].shape", declared.get(tensor.name)
+            if wanted is not None and context.whole(place) and not _is_one_row(tensor.shape, wanted):
+                row = [1 if at_ == 0 and size == -1 else size for at_, size in enumerate(wanted)]
+                yield Fault(place, f"must be {row}, as the output is for one row")
 
 
 def default_output_faults(answer: tuple[Tensor, ...], outputs: Iterable[TensorSpec], at: str) -> Iterator[Fault]:
@@ -266,6 +285,12 @@ def default_output_faults(answer: tuple[Tensor, ...], outputs: Iterable[TensorSp
             yield Fault(f"{at}[{index}].name", f"no output '{tensor.name}'; {hint}")
         elif wanted is not None and wanted.datatype not in ("", tensor.datatype):
             yield Fault(f"{at}[{index}].datatype", f"must be {wanted.datatype}, as the output is")
+
+
+def _is_one_row(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """A first dimension that may be any is that of rows: a default is repeated for each."""
+    fits = len(shape) == len(wanted) and all(size in (-1, given) for size, given in zip(wanted, shape, strict=True))
+    return fits and (wanted[:1] != (-1,) or shape[0] == 1)
 
 
 def _target_faults(manifest: tuple[ModelFile, ...], target: str | None, at: str) -> Iterator[Fault]:

@@ -35,6 +35,20 @@ class Requests(msgspec.Struct, frozen=True):
     in_flight: int
     failed_seconds: float = 0.0
     """Of all but those that were answered with 200."""
+    defaults: dict[str, int] = {}
+    """How many were answered by a default, by why; their code is 200."""
+
+
+class Cache(msgspec.Struct, frozen=True):
+    """Answers that a gateway keeps for one served version."""
+
+    hits: int
+    shared: int
+    """Requests that waited for the call of another one."""
+    misses: int
+    bytes: int
+    entries: int
+    evicted: int
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -64,6 +78,7 @@ class Served(msgspec.Struct, frozen=True):
     input_seconds: float = 0.0
     """Likewise of all calls: how long their runtime read their batch, and wrote the answers."""
     output_seconds: float = 0.0
+    cache: Cache | None = None
 
 
 class Traced(msgspec.Struct, frozen=True):

@@ -36,7 +36,7 @@ class Recorded(Call):
     def __repr__(self) -> str:
         return f"{self.item}"
 
-    def settle(self, code: int, payload: bytes, now: float, retry: int = 1) -> None:
+    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
         self.live = False
         self.ends.append((code, payload))
         self.retry = retry

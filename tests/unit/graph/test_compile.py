@@ -9,7 +9,7 @@ from msgspec import structs
 
 from mizzen.graph import plan
 from mizzen.graph.compile import compile_table
-from mizzen.graph.plan import Plan, Route, Server, Table
+from mizzen.graph.plan import Constant, Plan, Route, Server, Table
 from mizzen.kinds.meta import Resource
 from tests.unit.controllers.objects import inference_model, model, workload
 
@@ -55,6 +55,49 @@ def test_settings_of_a_server() -> None:
     [server] = compiled(resource, workload("a.1", "ready")).servers
     assert (server.timeout_ms, server.idempotent, server.batch_size) == (5, False, 3)
     assert (server.batch_auto, server.batch_wait) == (False, 0.0)
+
+
+def test_a_cache_has_bytes() -> None:
+    of: dict[str, dict[str, Any]] = {"a": {}, "b": {"cache": None}, "c": {"cache": {"maxBytes": 1000}}}
+    resources = [inference_model(name, serving="1", **given) for name, given in of.items()]
+    table = compiled(*resources, *(workload(f"{name}.1", "ready") for name in of))
+    assert [server.cache_bytes for server in table.servers] == [0, 32 << 20, 1000]
+
+
+TENSOR = {"name": "y", "datatype": "INT64", "shape": [1, 2], "data": [[1, 2]]}
+
+
+def test_a_default_answers_for_a_name_whether_or_not_anybody_else_does() -> None:
+    given: dict[str, Any] = {"defaultOutput": [TENSOR]}
+    constant = Constant(name="y", datatype="INT64", shape=(1, 2), data=[1, 2], each_row=True)
+    served = compiled(
+        model(current="1"), inference_model("iris-1", serving="1", **given), workload("iris-1.1", "ready")
+    )
+    stopped = compiled(model(current="1"), inference_model("iris-1", serving="1", **given), workload("iris-1.1"))
+    starting = compiled(inference_model("iris-1", **given))
+    for table, names in ((served, ("iris", "iris-1")), (stopped, ("iris", "iris-1")), (starting, ("iris-1",))):
+        assert [route(table, name).plan.default for name in names] == [(constant,)] * len(names)
+    assert servers(stopped, "iris") == ()
+
+
+def test_a_default_is_repeated_where_its_output_has_rows() -> None:
+    for shape, each_row in (([-1, 2], True), ([1, 2], False)):
+        outputs = [{"name": "y", "datatype": "INT64", "shape": shape}]
+        declared = inference_model("a", serving="1", defaultOutput=[TENSOR], outputs=outputs)
+        said = inference_model("a", serving="1", defaultOutput=[TENSOR])
+        said = replace(said, status={**said.status, "signature": {"inputs": [], "outputs": outputs}})
+        for resource in (declared, said):
+            [constant] = route(compiled(resource), "a").plan.default
+            assert constant.each_row is each_row
+
+
+def test_several_servers_of_a_version_have_one_default() -> None:
+    one = inference_model("a", serving="1")
+    other = inference_model("b", serving="1", defaultOutput=[TENSOR])
+    table = compiled(model(current="1"), one, other, workload("a.1", "ready"), workload("b.1", "ready"))
+    found = route(table, "iris").plan
+    assert (found.servers, len(found.default)) == (("default/a", "default/b"), 1)
+    assert route(table, "a").plan.default == ()
 
 
 def test_replicas_answer_for_the_files_of_the_version_that_answers_whatever_they_are_to_have_next() -> None:

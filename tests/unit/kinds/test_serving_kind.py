@@ -53,7 +53,7 @@ EVERY_FIELD: dict[str, Any] = SMALL | {
     "defaultOutput": [TENSOR], "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}],
     "outputs": [{"name": "y", "datatype": "INT64", "shape": [-1]}], "gpu": 0.5,
     "resources": {"cpu": 0.5, "memory": "1Gi", "threads": 2}, "env": [{"name": "A", "value": "1"}],
-    "idempotent": False, "feedback": {"maxBytes": 1, "maxAge": "1h"}, "switch": "replace",
+    "idempotent": True, "feedback": {"maxBytes": 1, "maxAge": "1h"}, "switch": "replace",
     "template": {"spec": {"containers": [{"name": "main", "image": "i"}]}},
 }  # fmt: skip
 
@@ -146,6 +146,12 @@ def test_what_is_fine(fields: dict[str, Any]) -> None:
         ({"defaultOutput": [TENSOR, TENSOR]}, "spec.defaultOutput[1].name: a second tensor 'y'"),
         ({"defaultOutput": [TENSOR | {"data": [0.5]}]}, "spec.defaultOutput[0].data: 0.5 is no INT64"),
         ({"defaultOutput": [TENSOR], "outputs": [{"name": "yes", "datatype": "INT64", "shape": [1]}]}, "spec.defaultOutput[0].name: no output 'y'; outputs are yes"),
+        ({"defaultOutput": [TENSOR | {"shape": [2], "data": [1, 2]}], "outputs": [{"name": "y", "datatype": "INT64", "shape": [-1]}]}, "spec.defaultOutput[0].shape: must be [1], as the output is for one row"),
+        ({"defaultOutput": [TENSOR], "outputs": [{"name": "y", "datatype": "INT64", "shape": [-1, 2]}]}, "spec.defaultOutput[0].shape: must be [1, 2], as the output is for one row"),
+        ({"defaultOutput": [TENSOR | {"datatype": "UINT8", "data": [256]}]}, "spec.defaultOutput[0].data: 256 is no UINT8"),
+        ({"defaultOutput": [TENSOR | {"datatype": "FP16", "data": [1e5]}]}, "spec.defaultOutput[0].data: 100000.0 is no FP16"),
+        ({"defaultOutput": [TENSOR | {"datatype": "FP64", "data": [float("nan")]}]}, "spec.defaultOutput[0].data: nan is no FP64"),
+        ({"cache": None, "idempotent": False}, "spec.cache: needs spec.idempotent: what is kept is answered without asking the model"),
         ({"defaultOutput": [TENSOR], "outputs": [{"name": "y", "datatype": "FP32", "shape": [1]}]}, "spec.defaultOutput[0].datatype: must be FP32, as the output is"),
         ({"inputs": 2 * [{"name": "y", "datatype": "FP32", "shape": [1]}]}, "spec.inputs[1].name: a second tensor 'y'"),
         ({"gpu": 0}, "spec.gpu: must be above 0, not 0"),

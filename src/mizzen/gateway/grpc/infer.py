@@ -10,13 +10,14 @@ import msgspec
 from mizzen.errors import NotFound, TooLarge, Unavailable
 from mizzen.gateway.allowances import Allowance
 from mizzen.gateway.calls import BAD_REQUEST, OK, UNAVAILABLE
+from mizzen.gateway.defaults import Default
 from mizzen.gateway.dialects import JSON, Options
 from mizzen.gateway.grpc import contents, status
 from mizzen.gateway.grpc.calls import PREFIX, Visit, begun
 from mizzen.gateway.grpc.fields import Malformed
 from mizzen.gateway.grpc.openings import Unfit
 from mizzen.gateway.grpc.request import Described, Request, Requests
-from mizzen.gateway.grpc.response import Responses
+from mizzen.gateway.grpc.response import Responses, defaulted
 from mizzen.gateway.infer import Asked, Inference, Service
 from mizzen.gateway.metrics import GONE
 from mizzen.gateway.permits import ALLOWED, PREDICT
@@ -114,6 +115,12 @@ class _Grpc:
     def answer(self, call: Inference, payload: bytes) -> tuple[bytes, bytes]:
         endpoint = call.endpoint
         return self.responses.write(endpoint.name, endpoint.version, call.id_json, payload), b""
+
+    def default(self, call: Inference, default: Default, why: bytes) -> tuple[bytes, bytes] | None:
+        entries, names, _ = call.item
+        shape = entries[0][2]
+        payload = default.outputs(shape[0] if shape else 1, names, raw=True)
+        return None if payload is None else (self.answer(call, payload)[0] + defaulted(why), b"")
 
 
 DIALECT = _Grpc()

@@ -50,6 +50,13 @@ class Responses:
         return head
 
 
+def defaulted(why: bytes) -> bytes:
+    """What a response says more that a default was: the parameters that REST has for it, as fields of the message."""
+    true, text = written(1 << 3) + written(1), field(3, why)
+    said = ((b"default", true), (b"default_reason", text))
+    return b"".join(field(4, field(1, name) + field(2, value)) for name, value in said)
+
+
 def _described(outputs: list[dict[str, Any]]) -> tuple[bytes, tuple[int, ...]]:
     described, sizes = [], []
     for output in outputs:

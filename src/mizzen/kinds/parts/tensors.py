@@ -50,6 +50,11 @@ class Tensor(Part):
             yield Fault(f"{at}.data", f"{strange} is no {self.datatype}")
 
 
+def flat(data: list[Any]) -> list[Any]:
+    """Its elements, in their order."""
+    return [value for item in data for value in (flat(item) if isinstance(item, list) else (item,))]
+
+
 def repeated(tensors: Iterable[TensorSpec | Tensor], at: str) -> Iterator[Fault]:
     """A fault for every name that was there before; `at` is the path of the list."""
     seen: set[str] = set()
@@ -72,6 +77,9 @@ def _not_of(datatype: str, data: list[Any]) -> Iterator[str]:
             yield "null" if item is None else repr(item)[:50]
 
 
+_MOST = {"FP16": 65504.0, "FP32": 3.4028234663852886e38, "FP64": 1.7976931348623157e308}
+
+
 def _fits(datatype: str, item: Any) -> bool:
     if datatype == "BOOL":
         return isinstance(item, bool)
@@ -79,4 +87,8 @@ def _fits(datatype: str, item: Any) -> bool:
         return isinstance(item, str)
     if isinstance(item, bool):
         return False
-    return isinstance(item, int | float) if datatype.startswith("FP") else isinstance(item, int)
+    if datatype in _MOST:
+        return isinstance(item, int | float) and abs(item) <= _MOST[datatype]  # nor NaN, which JSON cannot carry
+    bits = int(datatype.removeprefix("U").removeprefix("INT"))
+    least, most = (0, 2**bits) if datatype.startswith("U") else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+    return isinstance(item, int) and least <= item < most

@@ -1,0 +1,131 @@
+"""The answer that takes the place of a model's when none comes in time, or nobody is there: `defaultOutput`.
+
+It is made when it is needed, in the form that the request asked for. An output that is given for one row is repeated
+for each row of the request; any other is answered as it stands. A request for outputs that the default lacks is not
+answered by it: half an answer would read like a whole one. Nor is one whose answer would be very large.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from math import prod
+from typing import Any
+
+import msgspec
+
+from mizzen.graph.plan import Constant
+from mizzen.protocol import v2
+
+_CODES = {
+    "BOOL": "?", "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q", "INT8": "b", "INT16": "h", "INT32": "i",
+    "INT64": "q", "FP16": "e", "FP32": "f", "FP64": "d",
+}  # fmt: skip
+_LENGTH = struct.Struct("<I")
+MOST_VALUES = 1 << 20
+"""Of an output that is repeated: a few bytes may say that there are very many rows."""
+
+
+class _Asked(msgspec.Struct):
+    """A request in V1, as far as its rows can be counted."""
+
+    instances: list[msgspec.Raw] | None = None
+    inputs: list[msgspec.Raw] | dict[str, msgspec.Raw] | None = None
+
+
+_decode_asked = msgspec.json.Decoder(_Asked).decode
+_decode_column = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class Default:
+    """What is answered in place of a model."""
+
+    def __init__(self, constants: Sequence[Constant]) -> None:
+        self._constants = {constant.name: constant for constant in constants}
+
+    def outputs(self, rows: int, names: Collection[str] | None, raw: bool | Collection[str] | None) -> bytes | None:
+        """In V2, as a replica would send them; None when there are others among `names`. `raw`: those that are wanted
+        as bytes, or True for all; None: the form is the one without any.
+        """
+        chosen = self._chosen(names)
+        if chosen is None or not _fit(chosen, rows):
+            return None
+        described: list[dict[str, Any]] = []
+        data = b""
+        for constant in chosen:
+            shape, values = _repeated(constant, rows)
+            said = {"name": constant.name, "datatype": constant.datatype, "shape": shape}
+            if raw is True or (raw and constant.name in raw):
+                packed = _packed(constant.datatype, values)
+                data += packed
+                described.append({**said, "parameters": {"binary_data_size": len(packed)}})
+            else:
+                described.append({**said, "data": values})
+        text = v2.to_json(described)
+        return text if raw is None else _LENGTH.pack(len(text)) + text + data
+
+    def predictions(self, body: bytes) -> bytes | None:
+        """In V1, the whole answer to this request; None when it cannot be one."""
+        try:
+            asked = _decode_asked(body)
+            rows = _rows(asked)
+        except ValueError:
+            return None
+        if not _fit(self._constants.values(), rows):
+            return None
+        tensors = {constant.name: _repeated(constant, rows) for constant in self._constants.values()}
+        values = {name: _nested(iter(data), shape) for name, (shape, data) in tensors.items()}
+        only = next(iter(values.values())) if len(values) == 1 else None
+        if asked.instances is None:
+            return v2.to_json({"outputs": values if only is None else only})
+        if any(shape[:1] != [rows] for shape, _ in tensors.values()):
+            return None  # there is one prediction per instance
+        by_row = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+        return v2.to_json({"predictions": by_row if only is None else only})
+
+    def _chosen(self, names: Collection[str] | None) -> list[Constant] | None:
+        if not names:
+            return list(self._constants.values())
+        if any(name not in self._constants for name in names):
+            return None
+        return [self._constants[name] for name in names]
+
+
+def default_of(constants: Sequence[Constant]) -> Default | None:
+    return Default(constants) if constants else None
+
+
+def _fit(constants: Iterable[Constant], rows: int) -> bool:
+    return all(not constant.each_row or rows * len(constant.data) <= MOST_VALUES for constant in constants)
+
+
+def _repeated(constant: Constant, rows: int) -> tuple[list[int], list[Any]]:
+    if constant.each_row:
+        return [rows, *constant.shape[1:]], constant.data * rows
+    return list(constant.shape), constant.data
+
+
+def _rows(asked: _Asked) -> int:
+    if asked.instances is not None:
+        return len(asked.instances)
+    if isinstance(asked.inputs, dict):
+        return len(_decode_column(next(iter(asked.inputs.values()), msgspec.Raw(b"[]"))))
+    return len(asked.inputs or ())
+
+
+def _packed(datatype: str, values: Sequence[Any]) -> bytes:
+    if datatype != "BYTES":
+        return struct.pack(f"<{len(values)}{_CODES[datatype]}", *values)
+    texts = [value.encode() for value in values]
+    return b"".join(_LENGTH.pack(len(text)) + text for text in texts)
+
+
+def _nested(values: Iterator[Any], shape: Sequence[int]) -> Any:
+    if not shape:
+        return next(values)
+    if len(shape) == 1:
+        return list(islice(values, shape[0]))
+    if not prod(shape):
+        return [[] for _ in range(shape[0])]
+    return [_nested(values, shape[1:]) for _ in range(shape[0])]
