@@ -51,6 +51,24 @@ def test_events_tell_the_story_of_deploys(plane: planes.TestPlane, tmp_path: Pat
     assert {one["metadata"]["name"] for one in events(plane, "answer-1")} >= names, "the next plane has them, too"
 
 
+def test_events_tell_how_replicas_follow_what_is_asked(plane: planes.TestPlane, tmp_path: Path) -> None:
+    """Down to none and back; a plane that is killed meanwhile finds who waits. `tests/faults` does it under load."""
+    (tmp_path / "echo.py").write_text("def predict(inputs):\n    return inputs['input']\n")
+    plane.cli("deploy", "echo:predict", "--name", "echo", cwd=tmp_path)
+    plane.cli("scale", "echo", "0-2", "--quiet", "1")
+    ready = f"{plane.inference_url}/v2/models/echo/ready"
+    planes.wait_until(lambda: "none runs" in httpx2.get(ready).text, "nobody asks, and nothing runs")
+    os.kill(plane.pid("plane"), signal.SIGKILL)
+    tensor = {"name": "input", "datatype": "FP64", "shape": [1], "data": [7]}
+    answer = httpx2.post(ready.replace("ready", "infer"), json={"inputs": [tensor]}, timeout=70)
+    assert (answer.status_code, answer.json()["outputs"][0]["data"]) == (200, [7.0])
+
+    def told() -> list[str]:
+        return [one["message"] for one in events(plane, "echo-1") if one["reason"] == "Scaled"]
+
+    planes.wait_until(lambda: any(text.startswith("from 0 to 1 replicas: ") for text in told()), "the story is told")
+
+
 def events(plane: planes.TestPlane, name: str) -> list[dict[str, Any]]:
     """As a stranger asks."""
     query = {"fieldSelector": f"involvedObject.name={name}"}
