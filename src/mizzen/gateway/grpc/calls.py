@@ -66,7 +66,7 @@ class Visit:
         actor = service.permits.rule(opening.credentials, READ, PLANE).actor
         namespace, model, version = (plain(text, LONGEST) for text in self.named)
         service.ended(
-            (options or opening.options)._replace(actor=actor), request_id, code, began=self.began,
+            (options or opening.options)._replace(actor=actor), request_id or service.new_id(), code, began=self.began,
             bytes_in=self.size, bytes_out=bytes_out, served=(namespace, model, version) if model else None,
         )  # fmt: skip
 
@@ -104,17 +104,18 @@ class Unary:
     def ended(self) -> None:
         parts, visit = self._parts, self._visit
         body = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
-        visit.size = len(body)
-        self._drop()
+        visit.size = size = len(body)
+        if self._share is not None:
+            self._drop()
+        if size >= PREFIX.size and PREFIX.unpack_from(body) == (0, size - PREFIX.size):
+            self._cancel = self._begin(visit, body[PREFIX.size :])
+            return
         try:
-            packed = self._packed(body)
+            self._require_packed(body)
         except Unfit as unfit:
             visit.refuse(unfit)
-            return
-        if packed:
-            self._cancel = begun(visit, self._unpacked(body[PREFIX.size :]))
         else:
-            self._cancel = self._begin(visit, body[PREFIX.size :])
+            self._cancel = begun(visit, self._unpacked(body[PREFIX.size :]))
 
     def cancelled(self) -> None:
         self._drop()
@@ -134,15 +135,15 @@ class Unary:
             self._refuse(Unfit(ruling.code, ruling.reason))
         return ruling.code == ALLOWED
 
-    def _packed(self, body: bytes) -> bool:
+    def _require_packed(self, body: bytes) -> None:
+        """One message that has to be unpacked first, and can be."""
         if len(body) < PREFIX.size:
             raise Unfit(BAD_REQUEST, "the call brings no message")
         packed, size = PREFIX.unpack_from(body)
-        if len(body) != PREFIX.size + size or packed > 1:
+        if len(body) != PREFIX.size + size or packed != 1:
             raise Unfit(BAD_REQUEST, "the call does not bring exactly one message")
-        if packed and not self._visit.opening.encoding:
+        if not self._visit.opening.encoding:
             raise Unfit(BAD_REQUEST, "the message says that it is packed, and the head of the call not how")
-        return bool(packed)
 
     async def _unpacked(self, packed: bytes) -> None:
         visit = self._visit

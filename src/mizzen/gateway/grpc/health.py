@@ -21,6 +21,9 @@ LOOK_SECONDS = 0.5
 """Between two looks for those who watch."""
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
 
+_STEADY = frozenset(("", *reflection.SERVICES))
+"""They are well as long as this process is."""
+
 _Request = messages.of("grpc.health.v1.HealthCheckRequest")
 _Response = messages.of("grpc.health.v1.HealthCheckResponse")
 
@@ -39,6 +42,9 @@ class Health:
     async def watch(self, visit: Visit, asked: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """How it is now, and whenever that has changed; for ever."""
         name = _name(await anext(asked, b""))
+        if name in _STEADY:
+            yield _Response(status=SERVING).SerializeToString()
+            await asyncio.Event().wait()
         last = 0
         while True:
             status = await self._status(visit, name)
@@ -49,7 +55,7 @@ class Health:
 
     async def _status(self, visit: Visit, name: str) -> int:
         """Unfit for who may not know."""
-        if name in ("", *reflection.SERVICES):
+        if name in _STEADY:
             return SERVING
         opening = visit.opening
         asked = Asked("POST", opening.method, opening.credentials)

@@ -22,7 +22,7 @@ from mizzen.gateway.infer import Asked, Inference, Service
 from mizzen.gateway.metrics import GONE
 from mizzen.gateway.permits import ALLOWED, PREDICT
 from mizzen.gateway.routes import Endpoint, Routes
-from mizzen.protocol import frames, v2
+from mizzen.protocol import binary, frames, v2
 
 AT_ONCE = 64 << 10
 """Bytes of values that came one by one which are made into raw ones before anybody else has a turn."""
@@ -95,8 +95,8 @@ class _Grpc:
             raise ValueError(described.fault or call.fault)
         if described.seconds is not None:
             call.seconds = min(call.seconds, described.seconds)
-        # The caller's clock runs since the head of the call came.
-        call.seconds = min(call.seconds, visit.opening.seconds - (call.began - visit.began))
+        if visit.opening.seconds < call.seconds:  # by the caller's clock, which runs since the head of the call came
+            call.seconds = visit.opening.seconds - (call.began - visit.began)
         inputs = request.inputs
         queues = call.endpoint.queues
         signature = queues[0].signature if queues else None
@@ -105,12 +105,10 @@ class _Grpc:
         datas = call.datas
         if datas is None:
             datas = raw if len(raw) == len(inputs) and described.contents is None else _datas(described, raw)
-        entries: list[v2.Entry] = [
-            (tensor.name, tensor.datatype, tensor.shape, frames.RAW, data)
-            for tensor, data in zip(inputs, datas, strict=True)
-        ]
+        if datas is not raw:
+            call.size = max(call.size, sum(map(len, datas)))  # small numbers are shorter in a message
         call.plain = False
-        call.item = (entries, described.names, True)
+        call.item = (_entries(inputs, datas), described.names, True)
 
     def answer(self, call: Inference, payload: bytes) -> tuple[bytes, bytes]:
         endpoint = call.endpoint
@@ -226,6 +224,16 @@ def _id(given: bytes) -> str:
     if len(text) > v2.MAX_ID:
         raise ValueError(f"id: expected a string of at most {v2.MAX_ID} characters")
     return text
+
+
+def _entries(inputs: list[binary.OpenTensor], datas: list[memoryview]) -> list[v2.Entry]:
+    if len(inputs) == 1:  # which is what nearly all have
+        tensor = inputs[0]
+        return [(tensor.name, tensor.datatype, tensor.shape, frames.RAW, datas[0])]
+    return [
+        (tensor.name, tensor.datatype, tensor.shape, frames.RAW, data)
+        for tensor, data in zip(inputs, datas, strict=True)
+    ]
 
 
 def _datas(described: Described, raw: list[memoryview]) -> list[memoryview]:

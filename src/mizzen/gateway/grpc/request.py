@@ -21,7 +21,7 @@ MOST_PARTS = 8 * v2.MAX_TENSORS
 """Fields of a request beside those that hold data."""
 
 _ID, _RAW = 3 << 3 | BYTES, 7 << 3 | BYTES
-_TOO_MANY = "it has too many fields"
+_TOO_MANY, _CUT_OFF = "it has too many fields", "it is cut off"
 _KNOWN = frozenset(number << 3 | BYTES for number in range(1, 8))
 
 
@@ -67,24 +67,26 @@ class Requests:
             while at < end:
                 tag, size = message[at], message[at + 1]
                 start = at + 2
-                if tag not in _KNOWN:
-                    rest.append(b"")  # it counts
-                    start = stop = _behind(view, at)
-                else:
+                if tag in _KNOWN:
                     if size > 127:
                         size, start = fields.varint(message, at + 1)
                     stop = start + size
-                if stop > end or len(rest) + len(raw) > MOST_PARTS:
-                    raise Malformed("it is cut off" if stop > end else _TOO_MANY)
-                if tag == _RAW:
-                    raw.append(view[start:stop])
-                elif tag == _ID:
-                    id_ = message[start:stop]
-                elif tag in _KNOWN:
-                    rest.append(message[at:stop])
+                    if tag == _RAW:
+                        raw.append(view[start:stop])
+                    elif tag == _ID:
+                        id_ = message[start:stop]
+                    else:
+                        rest.append(message[at:stop])
+                else:
+                    rest.append(b"")  # it counts
+                    stop = _behind(view, at)
                 at = stop
+                if len(rest) + len(raw) > MOST_PARTS:
+                    raise Malformed(_TOO_MANY)
         except IndexError as error:
-            raise Malformed("it is cut off") from error
+            raise Malformed(_CUT_OFF) from error
+        if at > end:
+            raise Malformed(_CUT_OFF)
         return Request(id_, self._described(b"".join(rest)), raw)
 
     def _described(self, said: bytes) -> Described:

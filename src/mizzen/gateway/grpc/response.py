@@ -35,7 +35,10 @@ class Responses:
                 self._outputs.clear()
             known = self._outputs[text] = _described(msgspec.json.decode(text))
         described, sizes = known
-        parts = [self.head(name, version), field(3, id_), described]
+        head = self.head(name, version)
+        if len(sizes) == 1 and sizes[0] < 128 and len(id_) < 128:  # what nearly all are
+            return b"%b\x1a%c%b%b2%c%b" % (head, len(id_), id_, described, sizes[0], payload[at:])
+        parts = [head, field(3, id_), described]
         for size in sizes:
             parts.append(field(6, payload[at : at + size]))
             at += size

@@ -15,7 +15,7 @@ from mizzen.gateway.grpc.health import Health
 from mizzen.gateway.grpc.infer import Inferring
 from mizzen.gateway.grpc.openings import Opening, Stranger, Unfit
 from mizzen.gateway.grpc.stream_infer import StreamInfer
-from mizzen.gateway.grpc.streaming import Streamed
+from mizzen.gateway.grpc.streaming import Streamed, Talks
 from mizzen.gateway.infer import Asked, Service
 from mizzen.gateway.loopback import Verdicts
 from mizzen.gateway.permits import ALLOWED, FORBIDDEN, PLANE, READ
@@ -41,6 +41,7 @@ class GrpcService:
         self._verdicts = verdicts
         self._inferring = Inferring(service)
         self._health = Health(answering)
+        self._talks = Talks()
         self._answers: dict[str, _Answer] = {
             f"/{reflection.INFERENCE}/{each.name}": partial(each.answer, answering) for each in QUESTIONS
         }
@@ -96,12 +97,12 @@ class GrpcService:
         if answer is not None:
             return Unary(visit, partial(_begin, answer), QUESTION_BYTES)
         if method == STREAM_INFER:
-            return StreamInfer(visit, self._inferring, self._service.max_body_bytes)
+            return StreamInfer(visit, self._inferring, self._service.max_body_bytes, self._talks)
         if method == f"/{reflection.HEALTH}/Watch":
-            return Streamed(visit, partial(self._health.watch, visit), QUESTION_BYTES)
+            return Streamed(visit, partial(self._health.watch, visit), QUESTION_BYTES, self._talks)
         if method in self._reflections:
             self._require_reader(visit)
-            return Streamed(visit, reflection.reflect, QUESTION_BYTES)
+            return Streamed(visit, reflection.reflect, QUESTION_BYTES, self._talks)
         raise Unfit(501, f"there is no method '{cited(method)}'")
 
     def _require_reader(self, visit: Visit) -> None:

@@ -12,6 +12,9 @@ TYPE: Final = (b"content-type", b"application/grpc")
 _HEAD: Final = b"\x88" + literal([TYPE])
 """Of an answer: `:status: 200`, and what it is."""
 _ID: Final = b"\x00" + text(b"mizzen-request-id")
+_OWN_LENGTH: Final = 32
+_OWN: Final = _HEAD + _ID + bytes((_OWN_LENGTH,))
+"""Before an id of that length, which those that we make up have."""
 TAIL: Final = literal([(b"grpc-status", b"0")])
 
 _ENCODINGS = (b"grpc-accept-encoding", b"identity,gzip,deflate")
@@ -59,6 +62,8 @@ BY_HTTP: Final = {
 
 def head(request_id: bytes) -> bytes:
     """Of an answer that goes well."""
+    if len(request_id) == _OWN_LENGTH:
+        return _OWN + request_id
     return _HEAD + _ID + text(request_id)
 
 

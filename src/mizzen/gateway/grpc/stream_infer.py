@@ -12,14 +12,14 @@ from mizzen.gateway.grpc.fields import field
 from mizzen.gateway.grpc.infer import GrpcInference, Inferring
 from mizzen.gateway.grpc.openings import Unfit
 from mizzen.gateway.grpc.request import Request
-from mizzen.gateway.grpc.streaming import STOPPING, UNREAD, WAITING, Talk
+from mizzen.gateway.grpc.streaming import STOPPING, UNREAD, WAITING, Talk, Talks
 
 _ERROR, _RESPONSE, _ID = 1, 2, 3
 
 
 class StreamInfer(Talk):
-    def __init__(self, visit: Visit, inferring: Inferring, most: int) -> None:
-        super().__init__(visit, most)
+    def __init__(self, visit: Visit, inferring: Inferring, most: int, talks: Talks) -> None:
+        super().__init__(visit, most, talks)
         self._inferring = inferring
         self._line: deque[_Entry] = deque()
         self._drained = self._stopping = False

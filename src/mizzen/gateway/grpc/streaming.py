@@ -22,6 +22,7 @@ from mizzen.web.http2.headers import literal
 
 WAITING = 32
 """Messages of a call that are not answered, beyond which it is not read."""
+MOST_TALKS = 8192
 UNREAD = 256 << 10
 """Bytes of answers that are not taken, beyond which there are no more."""
 LOOK_SECONDS = 0.05
@@ -32,10 +33,28 @@ log = logging.getLogger(__name__)
 Respond: TypeAlias = Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]
 
 
+class Talks:
+    """How many there are: each may last for ever, and takes some kilobytes while it does."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def enter(self) -> None:
+        """Unfit when there is no place for one more."""
+        if self.count >= MOST_TALKS:
+            raise Unfit(UNAVAILABLE, "too many calls last at this gateway", 1)
+        self.count += 1
+
+
 class Talk:
     """A Receiver of many messages. Whoever derives from it takes them one by one, while there is `room`."""
 
-    def __init__(self, visit: Visit, most: int) -> None:
+    def __init__(self, visit: Visit, most: int, talks: Talks) -> None:
+        """Unfit."""
+        talks.enter()
+        self._talks = talks
         self._visit = visit
         self._stream = visit.stream
         self._stream.since = None
@@ -146,6 +165,7 @@ class Talk:
 
     def _close(self) -> None:
         self._over = True
+        self._talks.count -= 1
         self._share.end()
         self.dropped()
 
@@ -153,8 +173,8 @@ class Talk:
 class Streamed(Talk):
     """One whose messages go to an iterator, which makes others of them."""
 
-    def __init__(self, visit: Visit, respond: Respond, most: int) -> None:
-        super().__init__(visit, most)
+    def __init__(self, visit: Visit, respond: Respond, most: int, talks: Talks) -> None:
+        super().__init__(visit, most, talks)
         self._messages: deque[bytes] = deque()
         self._come = asyncio.Event()
         self._last = False
