@@ -20,6 +20,7 @@ from mizzen.supervisor.home import Home
 from tests.support import grpcs, planes
 from tests.support.collector import Collector, collecting
 
+INFER_OVER_GRPC = "inference.GRPCInferenceService/ModelInfer"
 INFER = "POST /v2/models/{model}/infer"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
@@ -163,15 +164,20 @@ def test_a_model_sees_the_id_and_the_trace_of_each_caller(plane: planes.TestPlan
     assert (lines[0]["trace_id"], lines[0]["model"], lines[0]["code"]) == (TRACE, "asking", 200)
 
 
-def test_over_grpc_both_gateways_answer_and_a_killed_one_closes_no_port(plane: planes.TestPlane) -> None:
+def test_over_grpc_both_gateways_answer_and_a_killed_one_closes_no_port(
+    plane: planes.TestPlane, collector: Collector
+) -> None:
     request = grpcs.request_of("asking", [1.0], "x")
     by: set[str] = set()
     number = 0
     while len(by) < 2:  # each on a connection of its own, which either gateway may take
         number += 1
-        with grpcs.calling(plane.grpc_address, traceparent=PARENT, mizzen_request_id=f"g-{number}") as call:
+        trace = f"{number:032x}"
+        parent = f"00-{trace}-b7ad6b7169203331-01"
+        with grpcs.calling(plane.grpc_address, traceparent=parent, mizzen_request_id=f"g-{number}") as call:
             [said] = call.infer(request).raw_output_contents
-        assert said[4:].decode().startswith(f"g-{number} 00-{TRACE}-")
+        _, _, predict = collector.trace(trace, INFER_OVER_GRPC, "queue", "predict")
+        assert said[4:].decode() == f"g-{number} 00-{trace}-{predict.id}-01 "
         by.add(answered_by(plane, f"g-{number}"))
     for name in by:
         os.kill(plane.pid(name), signal.SIGKILL)

@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 import pytest
 
-from mizzen.gateway.grpc import messages
+from mizzen.gateway.grpc import messages, streaming
 from mizzen.gateway.grpc.reflection import REFLECTIONS, SERVICES
 from mizzen.gateway.grpc.streaming import WAITING
 from tests.support.grpcs import PATIENCE, SERVICE, Caller, outputs_of, request_of
@@ -155,6 +155,23 @@ class TestHealth:
         publish(folder / "table.json", table_of(serial=9, id="default/other", version="2"))
         assert next(watched).status in (2, 3)
         watched.cancel()
+
+    def test_there_may_be_only_so_many_calls_that_last(
+        self, both: Gateway, call: Caller, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(streaming, "MOST_TALKS", 2)
+        watched = [self.watch(call, "") for _ in range(2)]
+        assert [next(each).status for each in watched] == [1, 1]
+        assert call.refusal(lambda: next(self.watch(call, "")))[0] == "UNAVAILABLE"
+        watched[0].cancel()
+
+        def another() -> bool:
+            try:
+                return bool(next(self.watch(call, "")).status == 1)
+            except grpc.RpcError:
+                return False
+
+        until(another, "there is a place again")
 
     def test_a_stop_ends_it(self, both: Gateway, call: Caller) -> None:
         watched = self.watch(call, "")
