@@ -33,6 +33,8 @@ def predict(inputs):
 """
 QUIET = ("mizzen_reconcile_queue_length", "mizzen_reconcile_failing")
 """Shown only where there is something to worry about."""
+ABSENT = ("mizzen_cache_", "mizzen_default_answers_")
+"""Of servers with a cache or a default, which this one has not: there is nothing to show, and the query is right."""
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +138,9 @@ def test_both_doors_are_scraped(prometheus: httpx2.Client) -> None:
 def test_a_query_of_the_dashboard_is_answered(prometheus: httpx2.Client, query: str) -> None:
     if query.startswith("sum") and any(name in query for name in QUIET):
         query = query.removesuffix("> 0")
+    if any(name in query for name in ABSENT):
+        assert asked(prometheus, query) == []
+        return
     planes.wait_until(lambda: asked(prometheus, query), query)
 
 

@@ -101,6 +101,20 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         ),
     ),
     (
+        "Cache and defaults",
+        (
+            Panel("Found in the cache", "Share of requests that were looked for; shared: that waited for another's.",
+                  ((f"{VERSION} hit", rate("mizzen_cache_lookups_total", of='{{{chosen},result="hit"}}') + " / "
+                    + rate("mizzen_cache_lookups_total")),
+                   (f"{VERSION} shared", rate("mizzen_cache_lookups_total", of='{{{chosen},result="shared"}}') + " / "
+                    + rate("mizzen_cache_lookups_total"))), "percentunit"),
+            Panel("Kept", "Bytes of the answers that gateways keep.",
+                  ((VERSION, "sum by (namespace, model, version) (mizzen_cache_bytes{of})"),), "bytes"),
+            Panel("Default answers", "Requests that a default answered, by why.",
+                  (("{{model}} {{reason}}", rate("mizzen_default_answers_total", "model, reason")),), "reqps"),
+        ),
+    ),
+    (
         "Gateways and plane",
         (
             Panel("CPU", "Cores that each process uses.",

@@ -37,6 +37,9 @@ class _Sums:
     computed: float = 0.0
     written: float = 0.0
     pending: int = 0
+    hits: int | None = None
+    """In the cache; None: there is none."""
+    misses: int = 0
 
     def add_requests(self, of: Requests) -> None:
         for code, count in of.codes.items():
@@ -54,6 +57,9 @@ class _Sums:
         self.computed += of.compute_seconds
         self.written += of.output_seconds
         self.pending += of.waiting
+        if of.cache is not None:
+            self.hits = (self.hits or 0) + of.cache.hits
+            self.misses += of.cache.misses + of.cache.shared
 
 
 _COUNTERS: tuple[tuple[str, str, Callable[[_Sums], int]], ...] = (
@@ -117,6 +123,13 @@ def _families(rows: Sequence[tuple[Labels, _Sums]]) -> Iterable[Family]:
     name = "nv_inference_pending_request_count"
     pending = [Sample(name, labels, of.pending) for labels, of in rows]
     yield Family(name, "gauge", "Number of requests that wait for their execution.", pending)
+    cached = [(labels, of.hits, of.misses) for labels, of in rows if of.hits is not None]
+    name = "nv_cache_num_hits_per_model"
+    hits = [Sample(name, labels, count) for labels, count, _ in cached]
+    yield Family(name, "counter", "Number of response cache hits.", hits)
+    name = "nv_cache_num_misses_per_model"
+    misses = [Sample(name, labels, count) for labels, _, count in cached]
+    yield Family(name, "counter", "Number of response cache misses.", misses)
 
 
 def _labels(model: str, version: str, namespace: str) -> Labels:

@@ -7,7 +7,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from mizzen.gateway import triton
-from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS, Counts, Requests, Served
+from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS, Cache, Counts, Requests, Served
 from tests.unit.gateway.harness import Gateway, body_of, until
 
 
@@ -15,12 +15,12 @@ def requests(name: str, codes: dict[int, int], seconds: float, failed: float) ->
     return Requests("default", name, "1", codes, [0] * (len(BOUNDS) + 1), seconds, 0, failed)
 
 
-def served(server: str, *, batches: int, items: int, waiting: int) -> Served:
+def served(server: str, *, batches: int, items: int, waiting: int, cache: Cache | None = None) -> Served:
     return Served(
         server, "1", waiting=waiting, waiting_bytes=0, in_flight=0, replicas=1, room=1, shed=0, expired=0, retried=0,
         waits=[0] * (len(BOUNDS) + 1), waited_seconds=0.25, compute_seconds=0.5,
         sizes=[batches] + [0] * len(BATCH_BOUNDS), batch_items=items, model="iris", input_seconds=0.001,
-        output_seconds=0.002,
+        output_seconds=0.002, cache=cache,
     )  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def test_gateways_and_names_of_a_model_are_added_up() -> None:
                 [served("default/iris-1", batches=2, items=3, waiting=1)]),
         counted("gateway-1", [requests("iris-1", {200: 5, 499: 1, 500: 1, 502: 1, 504: 1}, 6.0, 1.0),
                               requests("hidden", {200: 9}, 1.0, 0.0)],
-                [served("default/iris-1", batches=3, items=5, waiting=2)]),
+                [served("default/iris-1", batches=3, items=5, waiting=2, cache=Cache(7, 2, 4, 100, 1, 0))]),
     ]  # fmt: skip
     text = triton.render(gateways, lambda _, name: name != "hidden", answers)
     assert b"hidden" not in text
@@ -68,6 +68,8 @@ def test_gateways_and_names_of_a_model_are_added_up() -> None:
         ("nv_inference_request_failure", *of, "OTHER", "1"): 1,
         ("nv_inference_request_failure", *of, "REJECTED", "1"): 3,
         ("nv_inference_pending_request_count", *of, "1"): 3,
+        ("nv_cache_num_hits_per_model", *of, "1"): 7,
+        ("nv_cache_num_misses_per_model", *of, "1"): 6,
     }
 
 
