@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 from mizzen import frameworks
 from mizzen.access import credentials, published, used
 from mizzen.access.jwts import Trust
+from mizzen.assemble import environments
 from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_of
 from mizzen.assemble.starting import gateways
 from mizzen.blobs.backed import BackedBlobs
@@ -41,7 +42,6 @@ from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.engines.local import devices
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.engines.local.environments.environments import Making
 from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Ref
 from mizzen.protocol import counts, demand, taken
@@ -73,9 +73,6 @@ from mizzen.web.server import WebServer, serve_all
 
 log = logging.getLogger(__name__)
 
-_CLEAR_EVERY = 900.0
-"""Seconds between two looks for environments that nothing needs."""
-
 
 async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     """The control API and the controllers, until SIGTERM."""
@@ -91,8 +88,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     taken.sweep(home.run / taken.FOLDER, gateways(settings))
     demand.sweep(home.run / demand.FOLDER, gateways(settings))
     vault = Vault(store.secrets, root / "secret-key")
-    wheels = str(root / settings.environment_wheels) if settings.environment_wheels else ""
-    making = Making(settings.environment_tool, wheels)
+    making = environments.making(settings)
     await asyncio.to_thread(_look_for_plugins)
     gpus = await asyncio.to_thread(devices.found, settings.gpus)
     engine = LocalEngine(home, blobs, python=sys.executable, reveal=vault.reveal, making=making, gpus=gpus)
@@ -163,7 +159,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
             keep_registered(store, machine, _now, room=room, recorder=happenings),
             keep_collecting(store, blobs, _now, grace=timedelta(hours=settings.garbage_hours)),
             hints(),
-            _clear_environments(engine, settings.environment_hours),
+            environments.keep_clearing(engine, settings.environment_hours),
             revive.keep(home, listeners, delay=0.0),
         )
     finally:
@@ -176,13 +172,6 @@ def _watching(home: Home, tables: TablePublisher) -> tuple[Processes, Sampler]:
     """Who sees what is used: which processes there are, and what they and the gateways say."""
     processes = Processes(home)
     return processes, Sampler(home.run / counts.FOLDER, processes, Kept(tables.told), clock=time.time)
-
-
-async def _clear_environments(engine: LocalEngine, hours: float) -> None:
-    """Only after a while: until then not all that is served may have been looked at."""
-    while True:
-        await asyncio.sleep(_CLEAR_EVERY)
-        await engine.clear_environments(hours * 3600)
 
 
 def _blobs(settings: Settings, room: Room) -> FileBlobs:

@@ -30,6 +30,8 @@ MAX_RANK = 32
 
 _LENGTH = struct.Struct("<I")
 _OPENING = re.compile(rb"[\s\[]*")
+_WRAPS = np.lib.NumpyVersion(np.__version__) < "2.0.0"
+"""The numpy of somebody's environment may be one that takes 300 for 44 where 8 bits are wanted."""
 _WORDS: dict[Leaf, str] = {bool: "booleans", int: "integers", float: "numbers", str: "strings"}
 
 
@@ -258,9 +260,17 @@ def _checked(kind: Datatype, elements: list[Any]) -> Array:
     try:
         if kind.name == "FP64":
             return np.fromiter(elements, kind.dtype, len(elements))  # takes a fifth less than np.array
+        if _WRAPS and kind.leaf is int and elements:
+            _demand_range(kind, elements)
         return np.array(elements, kind.dtype)
     except (OverflowError, FloatingPointError):
         raise ValueError(f"data holds a number outside the range of {kind.name}") from None
+
+
+def _demand_range(kind: Datatype, elements: list[Any]) -> None:
+    limits = np.iinfo(kind.dtype)
+    if min(elements) < limits.min or max(elements) > limits.max:
+        raise OverflowError
 
 
 def _raw_elements(data: bytes, count: int) -> list[bytes]:

@@ -125,7 +125,7 @@ def _size(files: Mapping[str, Mapping[str, Any]], path: str) -> int | None:
 def _halves(fields: tuple[FieldChange, ...], files: tuple[FileChange, ...]) -> tuple[str, ...]:
     """By what the version says of its code, and by the files: Python is code, everything else data."""
     changed = [file.path for file in files if file.change != "same"]
-    said = {change.field for change in fields} & {"code", "requirements", "entrypoint", "image"}
+    said = {change.field for change in fields} & {"code", "requirements", "python", "entrypoint", "image"}
     code = bool(said) or any(path.endswith(_CODE) for path in changed)
     data = any(not path.endswith(_CODE) for path in changed)
     return tuple(half for half, moved in (("code", code), ("data", data)) if moved)

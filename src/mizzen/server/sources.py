@@ -17,6 +17,7 @@ from mizzen.blobs import content, download, git
 from mizzen.blobs.intake import path_fault
 from mizzen.errors import Fault, Invalid
 from mizzen.kinds.findings import unknown
+from mizzen.kinds.text import requirements
 
 TEXTS = ("framework", "entrypoint", "python", "image", "parentJob")
 OPTIONS = (*TEXTS, "labels", "annotations", "requirements")
@@ -110,7 +111,7 @@ def decode(body: Mapping[str, Any], beside: Mapping[str, str]) -> tuple[Source, 
 
 
 def from_texts(texts: Mapping[str, str]) -> Said:
-    """What stands beside an archive, where everything is text: labels as `a=b,c=d`, requirements one per line."""
+    """What stands beside an archive, where everything is text: labels as `a=b,c=d`, requirements as in a file."""
     faults: list[Fault] = []
     options: dict[str, Any] = {name: texts[name] for name in TEXTS if texts.get(name)}
     for name in ("labels", "annotations"):
@@ -119,7 +120,10 @@ def from_texts(texts: Mapping[str, str]) -> Said:
             faults += [Fault(name, f"'{pair[0]}' has no value: write key=value") for pair in pairs if not pair[1]]
             options[name] = {key.strip(): value.strip() for key, _, value in pairs}
     if texts.get("requirements"):
-        options["requirements"] = [line.strip() for line in texts["requirements"].splitlines() if line.strip()]
+        try:
+            options["requirements"] = list(requirements.read(texts["requirements"]))
+        except ValueError as error:
+            faults.append(Fault("requirements", str(error)))
     if faults:
         raise Invalid.of("the version", tuple(faults))
     return Said(options)

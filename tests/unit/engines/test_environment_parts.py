@@ -65,7 +65,7 @@ def test_another_release_has_a_folder_of_its_own(tmp_path: Path) -> None:
     package = tmp_path / "package"
     for name in ("protocol", "runtime"):
         (package / name).mkdir(parents=True)
-    for name in ("__init__.py", "frameworks.py", "runtime/a.py"):
+    for name in ("__init__.py", "frameworks.py", "plugins.py", "runtime/a.py"):
         (package / name).write_text("one")
     first = parts.laid_out(tmp_path / "d", package)
     (package / "runtime" / "a.py").write_text("two")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from mizzen.engines.local.environments import parts
-from mizzen.engines.local.environments.recipe import PREFIX, EnvironmentPlace, Recipe, Whole, root_of
+from mizzen.engines.local.environments.recipe import PREFIX, EnvironmentPlace, Recipe, Whole, last_used, root_of
 from mizzen.engines.local.replicas import Built, Obstacle
 from mizzen.kinds.workload import Environment
 from mizzen.supervisor.client import Client, SupervisorGone
@@ -247,7 +247,7 @@ def _clear(root: Path, home: Home, keep: set[str], before: float) -> list[str]:
     gone = []
     for key in sorted(keys):
         place = EnvironmentPlace(root, key)
-        if place.stamp.exists() and _last_used(place) > before:
+        if place.stamp.exists() and last_used(place) > before:
             continue
         place.stamp.unlink(missing_ok=True)  # first: what is left of a removal that is ended is not whole
         shutil.rmtree(place.folder, ignore_errors=True)
@@ -259,10 +259,3 @@ def _clear(root: Path, home: Home, keep: set[str], before: float) -> list[str]:
         if log.name.partition(".")[0].removeprefix(PREFIX) not in keep and log.stat().st_mtime < before:
             log.unlink(missing_ok=True)
     return gone
-
-
-def _last_used(place: EnvironmentPlace) -> float:
-    for file in (place.used, place.stamp):
-        with suppress(FileNotFoundError):
-            return file.stat().st_mtime
-    return 0.0

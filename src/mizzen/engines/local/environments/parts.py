@@ -14,7 +14,7 @@ from pathlib import Path
 
 import mizzen
 
-MODULES = ("__init__.py", "frameworks.py", "protocol", "runtime")
+MODULES = ("__init__.py", "frameworks.py", "plugins.py", "protocol", "runtime")
 """Of our package, what a runtime imports."""
 
 

@@ -8,11 +8,13 @@ import platform
 import sys
 import sysconfig
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from mizzen.kinds.text import requirements
+from mizzen.supervisor.home import read_json
 
 if TYPE_CHECKING:
     from mizzen.kinds.workload import Environment  # with pydantic, which would be half of a builder's start
@@ -107,3 +109,37 @@ class EnvironmentPlace:
 
 def root_of(data_dir: Path) -> Path:
     return data_dir / "envs"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One environment of a data dir, for whoever looks at what there is."""
+
+    key: str
+    requirements: tuple[str, ...]
+    python: str
+    tool: str
+    packages: tuple[str, ...]
+    size: int
+    used: float
+    """When somebody last wanted it, in seconds since 1970, give or take some minutes."""
+
+
+def kept(data_dir: Path) -> list[Kept]:
+    """Those that are whole, the one that was used last first. Blocking."""
+    found = []
+    for stamp in root_of(data_dir).glob("*/.complete"):
+        place = EnvironmentPlace(root_of(data_dir), stamp.parent.name)
+        whole, order = read_json(stamp), read_json(place.order) or {}
+        if whole is not None:
+            told = Whole.of(whole)
+            lines = tuple(order.get("requirements", ()))
+            found.append(Kept(place.key, lines, told.python, told.tool, told.packages, told.size, last_used(place)))
+    return sorted(found, key=lambda one: one.used, reverse=True)
+
+
+def last_used(place: EnvironmentPlace) -> float:
+    for file in (place.used, place.stamp):
+        with suppress(FileNotFoundError):
+            return file.stat().st_mtime
+    return 0.0

@@ -1,0 +1,53 @@
+"""Requirements as callers of the SDK and the CLI give them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+
+from mizzen import errors
+from mizzen.cli import words
+from mizzen.sdk import requiring
+
+
+def test_lines_or_a_file_of_them(tmp_path: Path) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text("a==1 # one\n")
+    assert requiring.listed(["b", "c"]) == ["b", "c"]
+    assert requiring.listed(file) == requiring.listed(str(file)) == ["a==1"]
+    assert requiring.listed([]) == []
+    assert requiring.listed(None) is None
+
+
+def test_a_file_that_is_not_there_or_cannot_be_followed(tmp_path: Path) -> None:
+    with pytest.raises(errors.NotFound) as absent:
+        requiring.listed("numpy>=2")
+    assert absent.value.hint == "a single requirement goes into a list: ['numpy>=2']"
+    (tmp_path / "r.txt").write_text("-e .")
+    with pytest.raises(errors.Invalid, match=r"line 1: '-e \.' leads elsewhere"):
+        requiring.listed(tmp_path / "r.txt")
+
+
+def test_what_was_pickled_with_cloudpickle_needs_it_again() -> None:
+    pickled = Path("model.cloudpickle")
+    assert requiring.with_pickler(["a"], "python", pickled) == ["a", "cloudpickle"]
+    assert requiring.with_pickler(["Cloudpickle<4"], "python", pickled) == ["Cloudpickle<4"]
+    assert requiring.with_pickler(["a"], "sklearn", Path("model.joblib")) == ["a"]
+    assert requiring.with_pickler(None, "python", pickled) is None
+
+
+def test_what_it_requires_is_told() -> None:
+    assert requiring.told({"requirements": ["a", "b", "c", "d"]}) == ", which requires a, b and 2 more"
+    assert requiring.told({"requirements": ["a"]}) == ", which requires a"
+    assert requiring.told({}) == ""
+
+
+def test_one_way_to_say_it() -> None:
+    assert words.required(None, None, none=False) is None
+    assert words.required(None, ["a"], none=False) == ["a"]
+    assert words.required(Path("r"), None, none=False) == Path("r")
+    assert words.required(None, None, none=True) == []
+    with pytest.raises(typer.BadParameter, match="one of --requirements"):
+        words.required(Path("r"), ["a"], none=False)
