@@ -93,6 +93,9 @@ class Settings:
         "", "Framework of models and versions that name none and whose files do not tell; empty: they must."
     )
     log_level: str = _setting("info", "debug, info, warning or error.")
+    log_bytes: int = _setting(32 << 20, "Size at which a log is put aside as <log>.1, and begun anew; each log.")
+    log_files: int = _setting(1, "Logs that are kept put aside, of each process.")
+    log_days: float = _setting(30.0, "Days after which a log goes that nobody writes to any more; 0: never.")
     access_log: str = _setting(
         "errors", "Requests of the inference API that are logged: off, errors (5xx only) or all; 'mizzen logs access'."
     )
@@ -269,7 +272,7 @@ class Settings:
             "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "held_limit", "held_bytes",
             "max_body_bytes",
             "max_upload_bytes", "max_unpacked_bytes", "keep_events", "untaken_seconds",
-            "garbage_hours", "environment_hours", "audit_refusal_rows",
+            "garbage_hours", "environment_hours", "audit_refusal_rows", "log_bytes",
         )  # fmt: skip
         faults += [Fault(name, "must be above 0") for name in above_0 if getattr(self, name) <= 0]
         return [*faults, *self._faults_of_keeping()]
@@ -281,6 +284,10 @@ class Settings:
                 yield Fault(name, "must be 0 or more")
         if 0 < self.disk_low_bytes < self.disk_critical_bytes:
             yield Fault("disk_low_bytes", f"must not be below disk_critical_bytes, {self.disk_critical_bytes}")
+        if not 1 <= self.log_files <= 100:
+            yield Fault("log_files", "must be 1 to 100")
+        if self.log_days < 0:
+            yield Fault("log_days", "must be 0 or more")
         if not 0 <= self.audit_days <= 36_500:
             yield Fault("audit_days", "must be 0 to 36500")
 

@@ -53,6 +53,8 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         demand=home.run / demand.FOLDER,
         access_log=home.logs / f"access.{guard.name}.log",
         logged=cast("Logged", settings.access_log),
+        log_bytes=settings.log_bytes,
+        log_files=settings.log_files,
     )
     listening, secure = inference_of(listeners)
     await until_stopped(

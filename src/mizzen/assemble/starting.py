@@ -13,6 +13,7 @@ from mizzen.settings import Settings
 from mizzen.supervisor import launch
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import KEPT_MEMORY, Boot, Listener, ProcessSpec
+from mizzen.supervisor.rotation import Retention
 
 RANK_GATEWAY, RANK_PLANE = 0, 1
 """Order of stopping: first nobody comes in any more, then nobody decides; runtimes follow with rank 2."""
@@ -100,6 +101,7 @@ def boot(settings: Settings, home: Home) -> Boot:
             *(process(name, "gateway", RANK_GATEWAY) for name in gateways(settings)),
         ),
         stop_timeout=settings.stop_timeout,
+        logs=Retention(settings.log_bytes, settings.log_files, settings.log_days),
         release=__version__,
     )
 

@@ -1,4 +1,4 @@
-"""Reading log files from their end, and on as they grow. One that was rotated meanwhile is read from its start."""
+"""Reading log files from their end, and on as they grow. Of one that was rotated meanwhile, the rest is read first."""
 
 from __future__ import annotations
 
@@ -26,18 +26,35 @@ def read(files: Sequence[Path], lines: int | None, *, follow: bool) -> Iterator[
 class _Log:
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._at, self._inode = 0, 0
+        self._aside = file.with_name(f"{file.name}.1")
+        self._at = 0
+        self._older: int | None = None
+        """Which file was put aside when it was last read: each time another one is."""
 
     def more(self) -> Iterator[str]:
         """What has been added since the last time."""
+        older = _inode(self._aside)
+        if self._older not in (None, older):
+            yield from self._lines(self._aside)  # the rest of what was put aside since
+            self._at = 0
+        self._older = older
+        yield from self._lines(self._file)
+
+    def _lines(self, file: Path) -> Iterator[str]:
         try:
-            with self._file.open(errors="replace") as log:
-                found = os.fstat(log.fileno())
-                if found.st_ino != self._inode or found.st_size < self._at:
-                    self._at, self._inode = 0, found.st_ino
+            with file.open(errors="replace") as log:
+                if os.fstat(log.fileno()).st_size < self._at:
+                    self._at = 0
                 log.seek(self._at)
                 while line := log.readline():
                     yield line
                 self._at = log.tell()
         except FileNotFoundError:
             return
+
+
+def _inode(file: Path) -> int:
+    try:
+        return file.stat().st_ino
+    except FileNotFoundError:
+        return 0

@@ -19,6 +19,7 @@ from mizzen.access.refusals import LONGEST
 from mizzen.access.wording import plain
 from mizzen.gateway import paths
 from mizzen.gateway.dialects import Options
+from mizzen.supervisor.rotation import aside, shift
 
 Logged = Literal["off", "errors", "all"]
 
@@ -26,7 +27,7 @@ LEAST: dict[str, int] = {"off": 1000, "errors": 500, "all": 0}
 """The lowest code that is written."""
 FLUSH_SECONDS, FLUSH_BYTES = 0.1, 64 << 10
 FILE_BYTES = 32 << 20
-"""Then the file is put aside as <file>.1, in place of the one before."""
+"""Then the file is put aside as <file>.1."""
 MOST_ERRORS = 100
 """Lines a second where only errors are written: whatever fails may fail very often."""
 
@@ -73,6 +74,7 @@ class AccessLog:
         wall: Callable[[], float],
         call_later: Callable[[float, Callable[[], None]], object],
         file_bytes: int = FILE_BYTES,
+        files: int = 1,
     ) -> None:
         """`gateway` is the name of this process."""
         self.least = LEAST[logged]
@@ -83,6 +85,7 @@ class AccessLog:
         self._wall = wall
         self._call_later = call_later
         self._file_bytes = file_bytes
+        self._files = files
         self._file: int | None = None
         self._size = 0
         self._lines: list[bytes] = []
@@ -167,7 +170,8 @@ class AccessLog:
     def _rotate(self) -> None:
         if self._file is not None:
             self._end_file()
-            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+            shift(self._path, self._files)
+            self._path.replace(aside(self._path, 1))
         self._open()
 
     def _open(self) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mizzen.access import published
-from mizzen.gateway.accesslog import AccessLog, Logged
+from mizzen.gateway.accesslog import FILE_BYTES, AccessLog, Logged
 from mizzen.gateway.allowances import Allowances
 from mizzen.gateway.app import App
 from mizzen.gateway.calls import Call
@@ -103,6 +103,10 @@ class Records:
     access_log: Path
     logged: Logged = "errors"
     """What goes into it."""
+    log_bytes: int = FILE_BYTES
+    """Size at which it is put aside."""
+    log_files: int = 1
+    """That are kept so."""
 
 
 async def serve(
@@ -131,7 +135,10 @@ async def serve(
     rng = random.Random()  # noqa: S311 - ids must be unique, not secret
     anonymous = guard.anonymous and guard.loopback
     refusals = Refusals(guard.refusals, guard.name, wall=wall, call_later=loop.call_later)
-    access_log = AccessLog(records.access_log, guard.name, records.logged, wall=wall, call_later=loop.call_later)
+    access_log = AccessLog(
+        records.access_log, guard.name, records.logged, wall=wall, call_later=loop.call_later,
+        file_bytes=records.log_bytes, files=records.log_files,
+    )  # fmt: skip
     tracing = (
         None if traced is None else Tracing(traced, guard.name, secure=tls is not None, rng=rng, clock=clock, wall=wall)
     )

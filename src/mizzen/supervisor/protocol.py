@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from mizzen.supervisor.home import read_json, write_json
+from mizzen.supervisor.rotation import Retention
 
 MAX_LINE = 4 << 20
 """Longest line in bytes. Arguments and environment of a process have to fit."""
@@ -186,6 +187,7 @@ class Boot:
     processes: tuple[ProcessSpec, ...] = ()
     stop_timeout: float = 1.0
     """Seconds that all of it gets to end when asked to stop, before KILL."""
+    logs: Retention = Retention()  # noqa: RUF009 - frozen
     release: str = ""
     """Which version of Mizzen wrote it. Nothing is decided by it: it is told."""
 
@@ -202,6 +204,7 @@ class Boot:
                 listeners=tuple(Listener(**listener) for listener in data.get("listeners", ())),
                 processes=tuple(ProcessSpec.from_json(process) for process in data.get("processes", ())),
                 stop_timeout=float(data.get("stop_timeout", 1.0)),
+                logs=Retention(**data.get("logs", {})),
                 release=str(data.get("release", "")),
             )
         except (AttributeError, TypeError, ValueError) as error:

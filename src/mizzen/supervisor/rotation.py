@@ -1,27 +1,91 @@
-"""Keeps log files from growing without end."""
+"""Keeps log files from growing without end, and old ones from staying for ever."""
 
 from __future__ import annotations
 
 import os
-import shutil
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
-LIMIT = 32 << 20
+_CHUNK = 1 << 20
+_DAY = 86_400
+_LOOKS = 100
+"""Most times that it is asked whether more has come, before a log is cut."""
 
 
-def too_long(path: Path, limit: int = LIMIT) -> bool:
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much is kept of each log."""
+
+    bytes: int = 32 << 20
+    """Then it is put aside, as `<log>.1`."""
+    files: int = 1
+    """That are put aside: `.1` is the newest."""
+    days: float = 0.0
+    """Since anything was written to one that nobody writes to any more; 0: for ever."""
+
+
+def too_long(path: Path, limit: int) -> bool:
     try:
         return path.stat().st_size > limit
     except FileNotFoundError:
         return False
 
 
-def rotate(path: Path) -> None:
+def rotate(path: Path, files: int = 1) -> None:
     """Copies a log to `<log>.1` and empties it; writers keep their descriptors.
 
-    They must append, else they would go on at their old offset. A line written between the copy and the cut is lost.
+    They must append, else they would go on at their old offset. What comes while it is copied is copied, too, unless it
+    comes faster than that: only a line that is written in the moment of the cut, after the last look, is lost.
     """
     fresh = path.with_name(f".{path.name}.1")
-    shutil.copyfile(path, fresh)
-    fresh.replace(path.with_name(f"{path.name}.1"))  # first, so that whoever sees the cut finds the rest there
-    os.truncate(path, 0)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with path.open("rb", buffering=0) as log, open(handle, "wb", buffering=0) as to:
+        _copy(log.fileno(), to.fileno())
+        shift(path, files)
+        fresh.replace(aside(path, 1))  # first, so that whoever sees the cut finds the rest there
+        for _ in range(_LOOKS):
+            if not _copy(log.fileno(), to.fileno()):
+                break
+        os.truncate(path, 0)
+
+
+def shift(path: Path, files: int) -> None:
+    """Makes room for a new `<log>.1`. Those beyond the last that is kept go, also when fewer are kept than before."""
+    for old in path.parent.glob(f"{path.name}.*"):
+        told = old.name.removeprefix(f"{path.name}.")
+        if told.isdecimal() and int(told) >= files:
+            old.unlink(missing_ok=True)
+    for number in range(files - 1, 0, -1):
+        if aside(path, number).exists():
+            aside(path, number).replace(aside(path, number + 1))
+
+
+def aside(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}")
+
+
+def expire(folder: Path, written_to: Collection[Path], now: float, days: float) -> list[Path]:
+    """Removes logs that nobody has written to for so long, but those that somebody may. Returns them."""
+    gone: list[Path] = []
+    if days <= 0:
+        return gone
+    for path in folder.glob("[!.]*.log*"):
+        try:
+            if path not in written_to and path.stat().st_mtime < now - days * _DAY:
+                path.unlink()
+                gone.append(path)
+        except FileNotFoundError:  # somebody else did
+            continue
+    return gone
+
+
+def _copy(source: int, target: int) -> int:
+    """What is there now; how much that was."""
+    left = size = os.fstat(source).st_size - os.lseek(source, 0, os.SEEK_CUR)
+    while left > 0 and (data := os.read(source, min(_CHUNK, left))):
+        left -= len(data)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(target, rest) :]
+    return size

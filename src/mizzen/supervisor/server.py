@@ -19,12 +19,13 @@ from mizzen.supervisor.exits import Exits
 from mizzen.supervisor.home import Home, write_json
 from mizzen.supervisor.process import Process, Surroundings
 from mizzen.supervisor.protocol import MAX_LINE, Boot, ProcessSpec, State
-from mizzen.supervisor.rotation import rotate, too_long
+from mizzen.supervisor.rotation import expire, rotate, too_long
 
 _LAST_CHANCE = 0.2
 """Seconds that a rank gets to end when those before it used up the time."""
 
 _LOOK_AT_LOGS = 5.0
+_EXPIRE_LOGS = 3600.0
 
 _TETHER_WAIT = 5.0
 """Seconds in which an awaited tether has to come; who holds one ties it anew at once when a supervisor was revived."""
@@ -248,12 +249,19 @@ class Supervisor:
             await asyncio.wait(self.conversations.values(), timeout=1)
 
     async def _look_at_logs(self) -> None:
+        kept, expired = self._boot.logs, 0.0
         while True:
-            await asyncio.sleep(_LOOK_AT_LOGS)
-            paths = {process.spec.log for process in self.processes.values()} | {str(self._home.supervisor_log)}
-            for path in map(Path, sorted(paths)):
+            paths = {Path(process.spec.log) for process in self.processes.values()} | {self._home.supervisor_log}
+            for path in sorted(paths):
                 try:
-                    if too_long(path):
-                        await asyncio.to_thread(rotate, path)
+                    if too_long(path, kept.bytes):
+                        await asyncio.to_thread(rotate, path, kept.files)
                 except OSError:
                     log.exception("cannot rotate %s", path)
+            if time.monotonic() > expired:
+                expired = time.monotonic() + _EXPIRE_LOGS
+                # Where gateways note requests, which may be none for a long time.
+                paths |= {self._home.logs / f"access.{key}.log" for key in self.processes}
+                for path in await asyncio.to_thread(expire, self._home.logs, paths, time.time(), kept.days):
+                    log.info("removed the old log %s", path)
+            await asyncio.sleep(_LOOK_AT_LOGS)

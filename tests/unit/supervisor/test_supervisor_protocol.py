@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from mizzen.supervisor.process import LONG_RUN, Backoff
 from mizzen.supervisor.protocol import Boot, Listener, ProcessSpec, ProcessView, State
-from mizzen.supervisor.rotation import rotate, too_long
 
 SPEC = ProcessSpec(key="a.0", argv=("true",), log="/x.log", env={"A": "b"}, grace=3)
 
@@ -57,17 +56,3 @@ def test_backoff_is_bounded_and_a_long_run_resets_it(runs: list[float]) -> None:
     delays = [backoff.after(ran) for ran in runs]
     assert all(0 <= delay <= 30 for delay in delays)
     assert all(delay == 0 for ran, delay in zip(runs, delays, strict=True) if ran > LONG_RUN)
-
-
-def test_rotation_keeps_one_file_and_the_writers_descriptor(tmp_path: Path) -> None:
-    path = tmp_path / "x.log"
-    with path.open("ab", buffering=0) as writer:
-        writer.write(b"old\n")
-        assert not too_long(path, limit=4)
-        writer.write(b"more\n")
-        assert too_long(path, limit=4)
-        rotate(path)
-        writer.write(b"new\n")
-    assert path.read_text() == "new\n"
-    assert (tmp_path / "x.log.1").read_text() == "old\nmore\n"
-    assert not too_long(tmp_path / "absent")
