@@ -152,6 +152,15 @@ def test_a_plane_killed_while_requests_wait_for_the_first_replica(server: Server
         assert [each.result().status_code for each in waiting] == [200] * 8
 
 
+def test_a_replica_killed_while_requests_wait_for_it(server: Server) -> None:
+    server.until_asleep()
+    with ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(httpx2.post, server.url, json=ROW, timeout=70) for _ in range(8)]
+        (first,) = planes.wait_until(lambda: server.plane.pids("runtime"), "one is starting")
+        os.kill(first, signal.SIGKILL)
+        assert [each.result().status_code for each in waiting] == [200] * 8
+
+
 def test_a_new_version_comes_up_for_what_rests_and_under_load(server: Server, tmp_path: Path) -> None:
     server.until_asleep()
     server.change(env=[{"name": "MODE", "value": "other"}])

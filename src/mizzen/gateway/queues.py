@@ -256,6 +256,8 @@ class Queue:
         if before and server.addresses and set(before).isdisjoint(server.addresses):
             self.era += 1
         self._waiting.limit_batches(server)
+        if server.addresses and not before:  # who will be there soon
+            self._hold_until = self._clock() + self._hold_seconds
         self.server = server
         if not self._crew.ready and not server.addresses and not server.wakes:
             self._refuse_waiting(self._clock())

@@ -103,6 +103,16 @@ def test_what_cannot_be_started_refuses_those_who_wait() -> None:
     assert world.ask("b").code == UNAVAILABLE
 
 
+def test_what_gets_replicas_again_by_another_way_is_waited_for() -> None:
+    world = World(addresses=())
+    world.wait(20.0)
+    assert world.ask("a").code == UNAVAILABLE
+    world.queue.update(changed(world.queue.server, addresses=("unix:a",)))
+    call = world.ask("b")
+    world.hand().answer(world.queue)
+    assert call.code == OK
+
+
 class Reporting:
     def __init__(self, folder: Path, world: World) -> None:
         self.folder = folder
