@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mizzen import frameworks
+from mizzen.blobs import archives
 from mizzen.frameworks import Framework
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,3 +29,8 @@ def test_each_that_is_served_can_be_installed_and_loaded(framework: Framework) -
         assert callable(importlib.import_module(framework.loader).load)
     assert framework.extra is None or framework.extra in PROJECT["optional-dependencies"]
     assert f"| `{framework.name}` |" in PAGE
+
+
+def test_files_that_are_archives_inside_are_not_unpacked() -> None:
+    zipped = {suffix for name in ("tensorflow", "pytorch") for suffix in frameworks.TABLE[name].suffixes}
+    assert zipped <= archives.PLAIN
