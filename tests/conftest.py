@@ -19,6 +19,8 @@ SLOW = {
     "tests/scenario/test_permissions.py": 20,
     "tests/docs/test_seeds.py": 20,
     "tests/scenario/test_deploy.py": 20,
+    "tests/scenario/test_environments.py": 20,
+    "tests/unit/engines/test_environments.py": 20,
     "tests/contract/test_engine": 20,
     "tests/scenario/test_trust.py": 10,
     "tests/scenario/test_sdk.py": 10,

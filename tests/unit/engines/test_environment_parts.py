@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ import pytest
 from mizzen.engines.local.environments import parts, pythons, telling, tools
 from mizzen.engines.local.environments.environments import retry_after
 from mizzen.engines.local.environments.recipe import EnvironmentPlace, Recipe
-from mizzen.kinds.workload import Environment
+from mizzen.engines.local.replicas import Built, Place, process_of
+from mizzen.kinds.workload import Environment, WorkloadSpec
+from mizzen.supervisor.home import Home
+from mizzen.supervisor.protocol import ProcessSpec
 
 OURS = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -173,3 +177,19 @@ def test_why_it_gave_up(printed: str, why: str | None) -> None:
 
 def test_it_is_tried_again_ever_more_rarely() -> None:
     assert [retry_after(attempt) for attempt in (0, 1, 2, 20)] == [10, 20, 40, 3600]
+
+
+def test_what_runs_in_an_environment_finds_that_and_the_runtime(tmp_path: Path) -> None:
+    def process(built: Built) -> ProcessSpec:
+        given = {"purpose": "serve", "command": ["python", "-m", "mizzen.runtime"], "env": {"PYTHONPATH": "/theirs"}}
+        spec = WorkloadSpec.model_validate(given)
+        return process_of(spec, Place(Home.of(tmp_path), "u"), 0, python="/ours/python", built=built)
+
+    built = Built("k", "/envs/k/bin/python", "/runtime/1", safe_path=True)
+    first = process(built)
+    assert first.argv == ("/envs/k/bin/python", "-P", "-m", "mizzen.runtime")
+    assert first.varying["PYTHONPATH"] == "/runtime/1:/theirs"
+    assert (first.varying["PYTHONHOME"], first.env["MIZZEN_ENVIRONMENT"]) == ("", "k")
+    assert "PYTHONPATH" not in first.env, "it would win"
+    assert process(replace(built, safe_path=False)).argv[:2] == ("/envs/k/bin/python", "-m"), "3.10 knows no -P"
+    assert process(replace(built, parts="/runtime/2")).fingerprint == first.fingerprint, "another release restarts none"
