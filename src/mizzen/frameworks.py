@@ -10,10 +10,13 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import plugins
 from mizzen.plugins import Broken
+
+if TYPE_CHECKING:
+    from typing import Self  # newer than the oldest Python a runtime works with
 
 WORD: Final = re.compile(r"[a-z][-_.a-z0-9]{0,62}")
 """What a framework may be called."""

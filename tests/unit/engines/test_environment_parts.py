@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from mizzen.engines.local.environments import parts, pythons, telling, tools
 from mizzen.engines.local.environments.environments import retry_after
 from mizzen.engines.local.environments.recipe import EnvironmentPlace, Recipe
 from mizzen.engines.local.replicas import Built, Place, process_of
+from mizzen.kinds.text.requirements import OLDEST
 from mizzen.kinds.workload import Environment, WorkloadSpec
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import ProcessSpec
@@ -193,3 +195,24 @@ def test_what_runs_in_an_environment_finds_that_and_the_runtime(tmp_path: Path) 
     assert "PYTHONPATH" not in first.env, "it would win"
     assert process(replace(built, safe_path=False)).argv[:2] == ("/envs/k/bin/python", "-m"), "3.10 knows no -P"
     assert process(replace(built, parts="/runtime/2")).fingerprint == first.fingerprint, "another release restarts none"
+
+
+def test_what_the_runtime_is_made_of_is_no_newer_than_the_oldest_python(tmp_path: Path) -> None:
+    """Interpreters of that age are not everywhere: what they lack is looked for."""
+    newer = {
+        "typing": {"Self", "Never", "LiteralString", "assert_never", "override", "Unpack", "TypeVarTuple"},
+        "enum": {"StrEnum"}, "datetime": {"UTC"}, "asyncio": {"TaskGroup", "timeout"}, "contextlib": {"chdir"},
+    }  # fmt: skip
+    for file in parts.laid_out(tmp_path).rglob("*.py"):
+        tree = ast.parse(file.read_text(), feature_version=OLDEST)
+        typing_only = {
+            inner for node in ast.walk(tree)
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" for inner in node.body
+        }  # fmt: skip
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node not in typing_only:
+                found = {name.name for name in node.names} & newer.get(node.module or "", set())
+                assert not found, f"{file.name}: {found}"
+            if isinstance(node, ast.Import):
+                assert "tomllib" not in {name.name for name in node.names}, file.name
+            assert not isinstance(node, ast.TryStar), file.name
