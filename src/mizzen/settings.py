@@ -143,6 +143,10 @@ class Settings:
     disk_critical_bytes: int = _setting(
         64 << 20, "Bytes of the disk below which nothing but deletions is written to the store (507). 0: no limit."
     )
+    audit_predictions: float = _setting(
+        0.0,
+        "Share of predictions, 0 to 1, that leave an entry in the audit: who, what, and size and digest of both sides.",
+    )
     audit_days: int = _setting(0, "Days that the audit keeps what was allowed; 0: for ever.")
     audit_refusal_rows: int = _setting(1_000_000, "Refusals that the audit keeps; beyond it the oldest are dropped.")
 
@@ -288,6 +292,8 @@ class Settings:
             yield Fault("log_files", "must be 1 to 100")
         if self.log_days < 0:
             yield Fault("log_days", "must be 0 or more")
+        if not 0 <= self.audit_predictions <= 1:
+            yield Fault("audit_predictions", "must be 0 to 1")
         if not 0 <= self.audit_days <= 36_500:
             yield Fault("audit_days", "must be 0 to 36500")
 

@@ -13,13 +13,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
 import httpx2
 import pytest
 import yaml
 
-from tests.support import grpcs, planes
+from tests.support import grpcs, listening, planes
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +153,8 @@ def test_what_was_handed_out_stays_good(plane: planes.TestPlane) -> None:
 def test_where_others_can_reach_it_everything_is_encrypted(tmp_path: Path) -> None:
     (tmp_path / "answer.py").write_text("def one(inputs):\n    return [1]\n")
     flags = "--host", "127.0.0.2", "--inference-tls", "--gateways", "2"
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "settings.toml").write_text("audit_predictions = 1.0\n")
     # 127.0.0.2 is this machine alone, too; but none of the addresses that are taken for it.
     with planes.running_plane(tmp_path / "data", *flags) as plane:
         assert plane.tls_url.startswith("https://127.0.0.2:")
@@ -171,6 +174,14 @@ def test_where_others_can_reach_it_everything_is_encrypted(tmp_path: Path) -> No
             MIZZEN_TOKEN=plane.token(), SSL_CERT_FILE=str(plane.data_dir / "tls" / "ca.pem"),
         )  # fmt: skip
         assert "1" in far.stdout
+        nothing_else_is_open(plane)
+
+        def sampled() -> list[dict[str, Any]]:
+            entries = json.loads(plane.cli("audit", "--name", "answer", "-o", "json").stdout)["items"]
+            return [entry for entry in entries if entry["verb"] == "predict" and entry["allowed"]]
+
+        [entry, *_] = planes.wait_until(sampled, "predictions are in the audit")
+        assert (entry["actor"], entry["code"], "sha256:" in entry["reason"]) == ("admin", 200, True)
 
 
 def over_grpc(plane: planes.TestPlane) -> None:
@@ -201,6 +212,28 @@ def test_a_ca_that_does_not_fit_stops_the_start_with_a_hint(tmp_path: Path) -> N
     finally:
         planes.run_cli(tmp_path / "data", "down", check=False)
         planes.end_all(tmp_path / "data")
+
+
+def nothing_else_is_open(plane: planes.TestPlane) -> None:
+    """All that is listened on is what `status` tells, and sockets in a folder that is its owner's alone."""
+    status = plane.status()
+    told = {
+        (str(parts.hostname), parts.port)
+        for url in (
+            status["control_url"],
+            status["tls_url"],
+            status["inference_url"],
+            f"grpc://{status['grpc_address']}",
+        )
+        for parts in [urlsplit(url)]
+    }
+    opened = listening.found(plane.data_dir)
+    assert opened.tcp == told
+    assert opened.udp == set()
+    run = (plane.data_dir / "run").resolve()
+    assert run.stat().st_mode & 0o777 == 0o700
+    assert len(opened.unix) >= 2, "the supervisor's, and that of the model"
+    assert [path for path in opened.unix if not Path(path).resolve().is_relative_to(run)] == []
 
 
 def trusting(plane: planes.TestPlane, url: str = "") -> httpx2.Client:

@@ -34,6 +34,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     path: str = ""
     code: int
     count: int = 1
+    allowed: bool = False
+    """It was no refusal: a prediction that was chosen for the audit."""
 
     def like(self) -> tuple[object, ...]:
         """Equal for refusals that may be counted as one: what a flood may vary at will is left out. That is the time

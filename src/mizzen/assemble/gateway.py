@@ -44,6 +44,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         loopback=settings.loopback,
         rates=home.run / "rates",
         quotas=settings.root / used.FILE,
+        sampled=settings.audit_predictions,
         origins=settings.cors_origins,
         anonymous=settings.anonymous,
     )

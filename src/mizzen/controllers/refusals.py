@@ -123,7 +123,7 @@ def _audited(refusal: Refusal, gateway: str) -> AuditEntry:
         kind=refusal.kind,
         namespace=refusal.namespace,
         name=refusal.name,
-        allowed=False,
+        allowed=refusal.allowed,
         reason=refusal.reason,
         method=refusal.method,
         path=refusal.path,

@@ -25,6 +25,7 @@ from mizzen.gateway.intake import CROWDED, Share, keep
 from mizzen.gateway.paths import Found
 from mizzen.gateway.permits import FORBIDDEN, PREDICT, UNAUTHENTICATED
 from mizzen.gateway.routes import Endpoint
+from mizzen.gateway.sampling import Sampled
 from mizzen.gateway.telling import SIGNED, Teller
 from mizzen.gateway.visits import Visit
 from mizzen.protocol import v2
@@ -66,6 +67,12 @@ class SlowInference(Inference):
             headers = _split(kind + self.options.more)
             served = self.endpoint.namespace, self.endpoint.name, self.endpoint.version
             self.answer.set_result(Answer(code, body, headers, self.id, served))
+
+
+class SampledInference(Sampled, SlowInference):
+    """One that was chosen for the audit."""
+
+    __slots__ = ()
 
 
 class _Index(msgspec.Struct):
@@ -180,7 +187,9 @@ class App:
         if body is None:
             return None
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        inference = SlowInference(answer)
+        samples = self._service.samples
+        chosen = samples is not None and samples.chosen()
+        inference = SampledInference(answer) if chosen else SlowInference(answer)
         inference.start(self._service, endpoint, body, self._counted(visit, found))
         visit.options = inference.options
         gone = asyncio.ensure_future(visit.receive())
@@ -193,10 +202,11 @@ class App:
 
     def _counted(self, visit: Visit, found: Found) -> Options:
         """What its head says, once it is counted if whoever asks is limited."""
-        allowance = self._teller.may(visit.asked, found, PREDICT).allowance
-        if allowance is None:
-            return visit.options
-        excess, options = self._service.spend(visit.options._replace(allowance=allowance))
+        ruling = self._teller.may(visit.asked, found, PREDICT)
+        options = visit.options._replace(actor=ruling.actor, allowance=ruling.allowance)
+        if ruling.allowance is None:
+            return options
+        excess, options = self._service.spend(options)
         if excess is None:
             return options
         retry = b"retry-after", str(excess.retry).encode()

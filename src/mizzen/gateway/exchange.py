@@ -12,6 +12,7 @@ from mizzen.gateway.dialects import JSON, RETRY, Options
 from mizzen.gateway.infer import Inference, Service
 from mizzen.gateway.loopback import Verdicts
 from mizzen.gateway.routes import Endpoint
+from mizzen.gateway.sampling import Sampled
 from mizzen.protocol import v2
 from mizzen.web.door import Door, Patience
 
@@ -92,3 +93,9 @@ class Exchange(Inference):
         return b"%b%b%b%b%bmizzen-request-id: %b\r\ncontent-length: %d\r\n\r\n%b" % (
             _STATUS[code], self._kind, date, _CLOSE if last else b"", self.options.more, self.id, len(body), body,
         )  # fmt: skip
+
+
+class SampledExchange(Sampled, Exchange):
+    """One that was chosen for the audit."""
+
+    __slots__ = ()

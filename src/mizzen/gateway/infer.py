@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mizzen.access.policy import ANONYMOUS
 from mizzen.gateway.accesslog import AccessLog
@@ -21,6 +21,9 @@ from mizzen.gateway.refusals import Refusals
 from mizzen.gateway.routes import Endpoint, Routes
 from mizzen.gateway.traces import Tracer
 from mizzen.protocol import v2
+
+if TYPE_CHECKING:
+    from mizzen.gateway.sampling import Samples
 
 
 class KnownHead(NamedTuple):
@@ -38,7 +41,7 @@ class Service:
 
     __slots__ = (
         "access_log", "clock", "cors", "heads", "intake", "max_body_bytes", "metrics", "new_id", "noted_from",
-        "permits", "refusals", "routes", "tracer", "wall",
+        "permits", "refusals", "routes", "samples", "tracer", "wall",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +57,7 @@ class Service:
         refusals: Refusals,
         access_log: AccessLog,
         cors: Cors,
+        samples: Samples | None = None,
         tracer: Tracer | None = None,
     ) -> None:
         """`clock` measures, `wall` tells the time: seconds since 1970. `tracer`: None when nothing is traced."""
@@ -64,6 +68,8 @@ class Service:
         self.refusals = refusals
         self.access_log = access_log
         self.cors = cors
+        self.samples = samples
+        """Who chooses predictions for the audit; None: none are."""
         self.tracer = tracer
         self.noted_from = access_log.least if tracer is None else 0
         """The lowest code of an answer that has to be noted; whoever answers compares it first."""
@@ -131,7 +137,7 @@ class Asked(NamedTuple):
 class Inference(Call):
     """One inference request. It ends once: with `reply`, or silently when it is cancelled."""
 
-    __slots__ = ("dialect", "endpoint", "id_json", "plain", "seconds")
+    __slots__ = ("dialect", "endpoint", "id_json", "plain", "sample", "seconds")
 
     dialect: Dialect
     endpoint: Endpoint

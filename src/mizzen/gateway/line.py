@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from mizzen.gateway.dialects import Options
-from mizzen.gateway.exchange import Exchange, Front
+from mizzen.gateway.exchange import Exchange, Front, SampledExchange
 from mizzen.gateway.metrics import GONE
 from mizzen.gateway.routes import Endpoint
 from mizzen.web.connections import DoorProtocol
@@ -49,6 +49,7 @@ class LineProtocol(DoorProtocol):
         super().__init__(config, server_state, app_state, _loop, door=front)
         self._front = front
         self._service = front.service
+        self._samples = front.service.samples
         self._least = front.service.noted_from
         """The lowest code that is noted."""
         self._line: deque[Exchange | tuple[RequestResponseCycle, ASGI3Application]] = deque()
@@ -146,7 +147,9 @@ class LineProtocol(DoorProtocol):
     # Joining the line
 
     def _begin(self, endpoint: Endpoint, body: bytes, options: Options, closes: bool) -> None:
-        exchange = Exchange(self, closes)
+        samples = self._samples
+        chosen = samples is not None and samples.chosen()
+        exchange = SampledExchange(self, closes) if chosen else Exchange(self, closes)
         self._line.append(exchange)
         if options.allowance is not None:
             exchange.start_counted(self._service, endpoint, body, options)

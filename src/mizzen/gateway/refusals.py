@@ -42,8 +42,11 @@ class Refusals:
         wall: Callable[[], float],
         call_later: CallLater,
         file_bytes: int = FILE_BYTES,
+        sort: str = "",
     ) -> None:
-        """`gateway` is the name of this process, without a dot."""
+        """`gateway` is the name of this process, without a dot. `sort`: letters by which files of its entries are told
+        from others of the same process; each sort may have MOST_FILES."""
+        self._sort = sort
         self._folder = folder
         self._gateway = gateway
         self._wall = wall
@@ -84,6 +87,10 @@ class Refusals:
             refusal.counted() if before is None else msgspec.structs.replace(before, count=before.count + 1)
         )
 
+    def add(self, entry: Refusal) -> None:
+        """One that stands for itself, whatever else there is."""
+        self._write(entry)
+
     def flush(self) -> None:
         """The window is over, or this process ends: write what was only counted."""
         repeated, self._seen = [refusal for refusal in self._seen.values() if refusal is not None], {}
@@ -116,7 +123,7 @@ class Refusals:
     def _of_lost(self, next_: Refusal) -> Refusal:
         return Refusal(
             time=next_.time, actor="", verb="", kind="Plane", code=0, count=self._lost,
-            reason="refusals that could not be written down one by one",
+            reason="entries that could not be written down one by one",
         )  # fmt: skip
 
     def _lose(self, refusal: Refusal, why: object) -> None:
@@ -129,11 +136,11 @@ class Refusals:
     def _begin_file(self) -> None:
         self._end_file()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        waiting = sum(1 for _ in self._folder.glob(f"{self._gateway}.*{refusals.SUFFIX}"))
+        waiting = sum(1 for _ in self._folder.glob(f"{self._gateway}.{self._sort}[0-9]*{refusals.SUFFIX}"))
         if waiting >= MOST_FILES:
             raise OSError(f"{waiting} files wait to be audited already")
         while self._file is None:
-            self._file = _locked(self._folder / f"{self._gateway}.{time.time_ns():020d}{refusals.SUFFIX}")
+            self._file = _locked(self._folder / f"{self._gateway}.{self._sort}{time.time_ns():020d}{refusals.SUFFIX}")
         self._size = 0
 
     def _end_file(self) -> None:

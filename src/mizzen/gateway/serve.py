@@ -39,6 +39,7 @@ from mizzen.gateway.queues import Queue
 from mizzen.gateway.quotas import Quotas
 from mizzen.gateway.rates import Rates
 from mizzen.gateway.refusals import Refusals
+from mizzen.gateway.sampling import Samples
 from mizzen.gateway.sweeper import Sweeper
 from mizzen.gateway.table import Fleet, TableFile
 from mizzen.gateway.tracing import Traced, Tracing
@@ -84,10 +85,19 @@ class Guard:
     """The file of how fast everybody asks who is limited; all gateways have it mapped."""
     quotas: Path
     """The file of how much everybody has asked who has a quota."""
+    sampled: float = 0.0
+    """The share of predictions that leave an entry in the audit."""
     origins: tuple[str, ...] = ()
     """Of web pages that may ask, `*` for all."""
     anonymous: bool = False
     """Those without a token may read and predict, unless access.json is stricter; never where others can reach it."""
+
+    def samples(self, *, wall: Callable[[], float], rng: random.Random) -> Samples:
+        loop = asyncio.get_running_loop()
+        entries = Refusals(self.refusals, self.name, wall=wall, call_later=loop.call_later, sort="p")
+        return Samples(
+            self.sampled, entries, wall=wall, rng=rng, elsewhere=lambda work: loop.run_in_executor(None, work)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +152,7 @@ async def serve(
     tracing = (
         None if traced is None else Tracing(traced, guard.name, secure=tls is not None, rng=rng, clock=clock, wall=wall)
     )
+    samples = guard.samples(wall=wall, rng=rng) if guard.sampled else None
     allowances = Allowances(Rates(guard.rates), Quotas(guard.quotas, call_later=loop.call_later))
     service = Service(
         max_body_bytes=limits.max_body_bytes,
@@ -154,6 +165,7 @@ async def serve(
         refusals=refusals,
         access_log=access_log,
         cors=Cors(guard.origins),
+        samples=samples,
         tracer=None if tracing is None else tracing.tracer,
     )
     sweeper = Sweeper(clock, loop.call_later)
@@ -217,7 +229,8 @@ async def serve(
         await fleet.close()
         notes.remove(records.tables, guard.name)
         ends = report.stop, allowances.close, refusals.close, access_log.close, census.stop
-        for end in (*ends, *(() if tracing is None else (tracing.close,))):
+        sometimes = [each.close for each in (samples, tracing) if each is not None]
+        for end in (*ends, *sometimes):
             end()
 
 

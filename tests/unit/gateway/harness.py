@@ -227,6 +227,7 @@ class Gateway:
     logged: Logged = "errors"
     tls: Files | None = None
     origins: tuple[str, ...] = ()
+    sampled: float = 0.0
     traced: Traced | None = None
     grpc: socket.socket | None = None
     """Where it answers gRPC, if it does."""
@@ -243,6 +244,7 @@ class Gateway:
             loopback=self.loopback,
             anonymous=self.anonymous,
             origins=self.origins,
+            sampled=self.sampled,
             rates=self.table.with_name("rates"),
             quotas=self.table.with_name("quotas.db"),
         )

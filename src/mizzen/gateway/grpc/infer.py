@@ -22,6 +22,7 @@ from mizzen.gateway.infer import Asked, Inference, Service
 from mizzen.gateway.metrics import GONE
 from mizzen.gateway.permits import ALLOWED, PREDICT
 from mizzen.gateway.routes import Endpoint, Routes
+from mizzen.gateway.sampling import Sampled
 from mizzen.protocol import binary, frames, v2
 
 AT_ONCE = 64 << 10
@@ -72,6 +73,24 @@ class GrpcInference(Inference):
         endpoint = self.endpoint
         self.visit.named = endpoint.namespace, endpoint.name, endpoint.version
         self.visit.note(self.id, code, bytes_out, self.options)
+
+
+class SampledGrpc(Sampled, GrpcInference):
+    """One that was chosen for the audit, and is answered as another says."""
+
+    __slots__ = ("_as",)
+
+    def __init__(self, visit: Visit, request: Request, as_: GrpcInference) -> None:
+        super().__init__(visit, request)
+        self._as = as_
+
+    def answered(self, message: bytes) -> None:
+        self._as.id = self.id
+        self._as.answered(message)
+
+    def refused(self, code: int, text: str, retry: int) -> None:
+        self._as.id = self.id
+        self._as.refused(code, text, retry)
 
 
 class _Grpc:
@@ -142,14 +161,19 @@ class Inferring:
         except Malformed as error:
             raise Unfit(BAD_REQUEST, f"this is no ModelInferRequest: {error}") from error
         endpoint = self._permitted(visit, request.described.model, request.described.version)
-        inference = made(visit, request)
+        inference, options = made(visit, request), visit.opening.options
+        samples = self._service.samples
+        if samples is not None and samples.chosen():
+            inference = SampledGrpc(visit, request, inference)
+            ruling = self._service.permits.rule(visit.opening.credentials, PREDICT, endpoint.target)
+            options = options._replace(actor=ruling.actor)
         if request.described.contents is not None and not request.raw and request.typed_bytes > AT_ONCE:
-            return begun(visit, self._begin_later(inference, endpoint, request, message))
-        inference.start(self._service, endpoint, message, visit.opening.options)
+            return begun(visit, self._begin_later(inference, endpoint, request, message, options))
+        inference.start(self._service, endpoint, message, options)
         return inference.gone
 
     async def _begin_later(
-        self, inference: GrpcInference, endpoint: Endpoint, request: Request, message: bytes
+        self, inference: GrpcInference, endpoint: Endpoint, request: Request, message: bytes, options: Options
     ) -> None:
         """Others have their turns while its values are made into bytes."""
         described = request.described
@@ -168,7 +192,7 @@ class Inferring:
         except (ValueError, TooLarge) as fault:
             inference.fault = str(fault)
         inference.datas = datas
-        inference.start(self._service, endpoint, message, inference.visit.opening.options)
+        inference.start(self._service, endpoint, message, options)
 
     def _permitted(self, visit: Visit, name: str, version: str) -> Endpoint:
         """Unfit. Who may not call it does not learn whether it is there."""

@@ -75,6 +75,16 @@ def test_one_limit_holds_for_both_doors(walled: Gateway, call: Caller, folder: P
     assert ended(lambda: by(call, "root").infer(message))[0] == "OK"
 
 
+def test_what_is_chosen_for_the_audit_says_who_asked(
+    folder: Path, start_grpc: Callable[..., Gateway], call: Caller
+) -> None:
+    start_grpc(sampled=1.0)
+    answer = call.infer(request_of("m", [[1, 2]], "x"))
+    (entry,) = until(lambda: noted(folder), "it is written down")
+    assert (entry.allowed, entry.actor, entry.name, entry.code) == (True, "anonymous", "m", 200)
+    assert f"request {answer.id}, in " in entry.reason
+
+
 def test_the_same_people_may_see(walled: Gateway, call: Caller) -> None:
     for who in WHO:
         for name in ("iris", "rose", "none"):
