@@ -78,6 +78,7 @@ def run(checkout: Path, page: str, step: Step, ports: dict[str, str]) -> str:
         | {
             "MIZZEN_PORT": "0",
             "MIZZEN_INFERENCE_PORT": "0",
+            "MIZZEN_GRPC_PORT": "0",
             "MIZZEN_TLS_PORT": "0",
             "MIZZEN_DATA_DIR": str(checkout / ".mizzen"),
             "COLUMNS": "200",
