@@ -42,7 +42,8 @@ class Writer:
             number += 1
             path, name = f"{RESOURCES}/namespaces/default/models", f"m{number % 40}"
             meta = {"name": name, "labels": {"n": str(number)}}
-            body = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "Model", "metadata": meta}
+            spec = {"track": "latest" if number // 40 % 2 else "manual"}  # another one each time: history keeps them
+            body = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "Model", "metadata": meta, "spec": spec}
             answer = self._control.post(path, json=body)
             if answer.status_code == 409:
                 kind = {"content-type": "application/merge-patch+json"}
@@ -89,6 +90,7 @@ def state_of(control: httpx2.Client) -> dict[str, Any]:
             kind.name,
             item["metadata"]["name"],
             item["metadata"]["creationTimestamp"],
+            item["metadata"]["generation"],
             item["spec"],
         )
         for kind in catalog.KINDS
@@ -170,7 +172,9 @@ def check_same(found: dict[str, Any], before: dict[str, Any]) -> None:
     """The same objects by uid; and its history is a beginning of that of the plane that went on."""
     assert found["objects"].keys() <= before["objects"].keys()
     for uid, known in found["objects"].items():
-        assert before["objects"][uid] == known
+        *identity, generation, spec = before["objects"][uid]
+        assert list(known[:3]) == identity
+        assert known[3] < generation or known[3:] == (generation, spec), "as it was, unless it was changed since"
     went_on = dict(before["history"])
     assert len(found["history"]) > 60
     for name, spec in found["history"]:
