@@ -70,7 +70,7 @@ class Queue:
         """Grows when one of those who answered does no more, as soon as others do: they may answer otherwise, with
         another environment for example. All answers of one era are of processes that are there, or just lost."""
         self.cache: Cached | None = None
-        """What stands before it, if it has one. Only its deadlines are seen to here."""
+        """What stands before it, if it has one. Here it is told of deadlines and of its size."""
         self.expired = self.retried = self.shed = 0
         self.tally = Tally()
         self._hold_seconds = hold_seconds
@@ -258,6 +258,8 @@ class Queue:
         self._waiting.limit_batches(server)
         if server.addresses and not before:  # who will be there soon
             self._hold_until = self._clock() + self._hold_seconds
+        if self.cache is not None:
+            self.cache.limit(server.cache_bytes)
         self.server = server
         if not self._crew.ready and not server.addresses and not server.wakes:
             self._refuse_waiting(self._clock())

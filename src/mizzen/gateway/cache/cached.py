@@ -23,9 +23,7 @@ HIT = b"mizzen-cache: hit\r\n"
 def before(queue: Queue, clock: Callable[[], float]) -> Queue | Cached:
     """What calls are submitted to, by what the queue's server says now."""
     most = queue.server.cache_bytes
-    if queue.cache is not None:
-        queue.cache.limit(most)
-    elif most:
+    if most and queue.cache is None:
         queue.cache = Cached(queue, most, clock)
     return queue.cache if most and queue.cache is not None else queue
 
