@@ -142,15 +142,19 @@ class Mizzen:
 
     @property
     def data_dir(self) -> Path:
-        return self.folder / "plane"
+        return self.folder / self.name
 
     def start(self) -> None:
         before = children_cpu()
         self._cli("up", "--detach", "--port", "0", "--inference-port", "0", "--grpc-port", "0", "--tls-port", "0")
         self.up_cpu_seconds = children_cpu() - before + procfs.cpu_seconds(self.processes())
         self._cli("deploy", str(self.model), "--name", MODEL)
+        self.adjust()
         self.url = json.loads(self._cli("status", "-o", "json"))["inference_url"].rstrip("/") + PATH
         await_answer(self.url, question=self.question or QUESTION, right=self.answer or ANSWER)
+
+    def adjust(self) -> None:
+        """Once the model is served."""
 
     def processes(self) -> dict[int, str]:
         return {pid: role(pid) for pid in procfs.with_environment("MIZZEN_DATA_DIR", str(self.data_dir))}
@@ -177,6 +181,17 @@ class Mizzen:
         if done.returncode:
             raise StartFailed(f"mizzen {' '.join(arguments)} ended with {done.returncode}: {done.stderr[-600:]}")
         return done.stdout
+
+
+class Cached(Mizzen):
+    """The same with a cache: all requests of the bench are equal, so all but the first are answered from it."""
+
+    def adjust(self) -> None:
+        manifest = self.folder / "cached.json"
+        spec = {"modelName": MODEL, "targetVersion": "1", "deployToLayer": "cloud", "frameworkType": "sklearn"}
+        served = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "InferenceModel", "metadata": {"name": f"{MODEL}-1"}}
+        manifest.write_text(json.dumps({**served, "spec": {**spec, "cache": {}}}))
+        self._cli("apply", "-f", str(manifest), "--wait")
 
 
 def role(pid: int) -> str:

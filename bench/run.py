@@ -47,7 +47,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds; figures are medians over them")
     parser.add_argument("--seconds", type=int, default=3, help="length of one window")
     parser.add_argument("--connections", type=_numbers, default=[1, 16, 64], metavar="N,N", help="default 1,16,64")
-    names = ["nginx", "fastapi", "mizzen"]
+    names = ["nginx", "fastapi", "mizzen", "cached"]
     parser.add_argument("--only", type=_names, default=names, metavar="NAME,NAME", help=f"of {', '.join(names)}")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS, metavar="FILE", help="all figures as JSON")
     options = parser.parse_args(arguments)
@@ -64,6 +64,7 @@ def measure(folder: Path, options: argparse.Namespace) -> int:
         "nginx": lambda: contestants.nginx(folder),
         "fastapi": lambda: contestants.fastapi(folder, model),
         "mizzen": lambda: contestants.Mizzen(folder, model),
+        "cached": lambda: contestants.Cached(folder, model, "cached"),
     }
     started: list[contestants.Contestant] = []
     footprints: list[report.Footprint] = []
