@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from mizzen.access.policy import Target
 from mizzen.errors import NotFound, Unavailable
+from mizzen.gateway.cache.cached import Cached
 from mizzen.gateway.calls import Call
 from mizzen.gateway.defaults import Default
 from mizzen.gateway.dialects import V2, Dialect
@@ -39,6 +40,8 @@ class Endpoint:
     dialect: Dialect = V2
     unserved: str = ""
     """Where nothing serves it and nothing is about to: so, with what would."""
+    cache: Cached | None = None
+    """Where bodies may be known that need not be read; only of V2, and where one server answers."""
     default: Default | None = None
     """What is answered when nobody answers."""
 
@@ -68,7 +71,7 @@ class Endpoint:
 
     def spoken(self, dialect: Dialect) -> Endpoint:
         """The same for those who ask in another protocol."""
-        return replace(self, dialect=dialect)
+        return replace(self, dialect=dialect, cache=None)
 
     def may_hold(self, now: float) -> bool:
         return any(queue.may_hold(now) for queue in self.queues)

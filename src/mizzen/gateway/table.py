@@ -190,6 +190,7 @@ class Fleet:
             head=v2.answer_head(route.name, version),
             counters=self._service.metrics.counters(route.namespace, route.name, version),
             unserved=unserved,
+            cache=mine[0].cache if len(mine) == 1 and mine[0].server.cache_bytes else None,
             default=default_of(plan.default),
         )
 

@@ -10,14 +10,20 @@ Kept are full answers of the model, also those that came too late for whoever as
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from mizzen.gateway.cache.kept import Kept
+from mizzen.gateway.cache.kept import Entry, Kept
 from mizzen.gateway.cache.keys import key_of
 from mizzen.gateway.cache.shared import Shared
 from mizzen.gateway.calls import EXPIRED, OK, Call
 from mizzen.gateway.queues import Queue
 
+if TYPE_CHECKING:
+    from mizzen.gateway.dialects import Options
+
 HIT = b"mizzen-cache: hit\r\n"
+BODY_BYTES = 2048
+"""Of bodies that are known whole: to read larger ones costs little beside the rest of them."""
 
 
 def before(queue: Queue, clock: Callable[[], float]) -> Queue | Cached:
@@ -29,7 +35,19 @@ def before(queue: Queue, clock: Callable[[], float]) -> Queue | Cached:
 
 
 class Cached:
-    __slots__ = ("_clock", "_era", "_kept", "_open", "_queue", "_shared", "hit_seconds", "hits", "misses", "shares")
+    __slots__ = (
+        "_clock",
+        "_era",
+        "_found",
+        "_kept",
+        "_open",
+        "_queue",
+        "_shared",
+        "hit_seconds",
+        "hits",
+        "misses",
+        "shares",
+    )
 
     def __init__(self, queue: Queue, most: int, clock: Callable[[], float]) -> None:
         self.hits = self.shares = self.misses = 0
@@ -39,6 +57,8 @@ class Cached:
         self._clock = clock
         self._era = queue.era
         self._kept = Kept(most)
+        self._found: Entry | None = None
+        """What the last request was answered with, if it was from here."""
         self._shared: dict[bytes, Shared] = {}
         """Those that may be joined."""
         self._open: set[Shared] = set()
@@ -64,7 +84,29 @@ class Cached:
     def evicted(self) -> int:
         return self._kept.evicted
 
+    def known(self, body: bytes, options: Options) -> bytes | None:
+        """The payload that answers it, known before it is read; None: it has to be."""
+        if len(body) > BODY_BYTES or options.header_length is not None or options.timeout_ms is not None:
+            return None
+        if self._era != self._queue.era:
+            self._begin_era()
+        entry = self._kept.bodies.get(body)
+        if entry is None:
+            return None
+        entry.used = True
+        self.hits += 1
+        return entry.payload
+
+    def know(self, body: bytes, options: Options) -> None:
+        """It is that of the request that was submitted last. One that has an id, however it is spelled, is unlike all
+        others; in one that has bytes behind its text, only its head tells where they begin."""
+        if self._found is None or len(body) > BODY_BYTES or options.header_length is not None:
+            return
+        if b'"id"' not in body and b"\\" not in body:
+            self._kept.know(self._found, body)
+
     def submit(self, call: Call) -> None:
+        self._found = None
         key = key_of(call.item, call.size)
         if key is None:
             self._queue.submit(call)
@@ -73,6 +115,7 @@ class Cached:
             self._begin_era()
         entry = self._kept.entries.get(key)
         if entry is not None:
+            self._found = entry
             entry.used = True
             now = self._clock()
             self.hits += 1

@@ -1,4 +1,5 @@
-"""Answers by their keys, within a number of bytes. Which one has to go is decided by CLOCK: a hand goes round over all
+"""Answers by their keys, within a number of bytes. Those that are asked for again are known by the whole body of such a
+request as well, which can be looked for before anything is read of it. Which one has to go is decided by CLOCK: a hand goes round over all
 of them and takes the first that was not asked for since it last came by.
 """
 
@@ -8,24 +9,35 @@ from collections import deque
 
 OVERHEAD = 288
 """Bytes that an answer takes beside its own and those of its key: objects, and its places in dict and ring."""
+BODY_OVERHEAD = 160
+"""Likewise for a body."""
 
 
 class Entry:
-    __slots__ = ("key", "payload", "used")
+    __slots__ = ("body", "key", "payload", "used")
 
     def __init__(self, key: bytes, payload: bytes) -> None:
         self.key = key
         self.payload = payload
+        self.body: bytes | None = None
+        """Of a request that it answers."""
         self.used = False
         """Asked for since the hand came by."""
 
+    @property
+    def size(self) -> int:
+        of_body = 0 if self.body is None else len(self.body) + BODY_OVERHEAD
+        return len(self.key) + len(self.payload) + OVERHEAD + of_body
+
 
 class Kept:
-    __slots__ = ("_most", "_ring", "bytes", "entries", "evicted")
+    __slots__ = ("_most", "_ring", "bodies", "bytes", "entries", "evicted")
 
     def __init__(self, most: int) -> None:
         self.entries: dict[bytes, Entry] = {}
         """Whoever takes an answer from here notes that it is `used`."""
+        self.bodies: dict[bytes, Entry] = {}
+        """Some of the same."""
         self.bytes = self.evicted = 0
         self._most = most
         self._ring: deque[Entry] = deque()
@@ -45,6 +57,15 @@ class Kept:
         self._ring.append(entry)
         self.bytes += size
 
+    def know(self, entry: Entry, body: bytes) -> None:
+        """By the first body that comes; one answer needs no two."""
+        if entry.body is None and entry.size + len(body) + BODY_OVERHEAD <= self._most:
+            entry.body = body
+            self.bodies[body] = entry
+            self.bytes += len(body) + BODY_OVERHEAD
+            entry.used = True  # it is not what has to go for it
+            self._make_room(self._most)
+
     def limit(self, most: int) -> None:
         self._most = most
         self._make_room(most)
@@ -52,6 +73,7 @@ class Kept:
     def clear(self) -> None:
         """Not an eviction: these answers would be wrong now."""
         self.entries = {}
+        self.bodies = {}
         self._ring.clear()
         self.bytes = 0
 
@@ -64,5 +86,7 @@ class Kept:
                 ring.append(entry)
                 continue
             del self.entries[entry.key]
-            self.bytes -= len(entry.key) + len(entry.payload) + OVERHEAD
+            if entry.body is not None:
+                del self.bodies[entry.body]
+            self.bytes -= entry.size
             self.evicted += 1

@@ -74,6 +74,23 @@ def test_everybody_is_answered_by_their_own_id(gateway: Gateway, runtime: Runtim
     assert runtime.items == 1
 
 
+def test_a_body_that_is_known_whole_is_answered_like_others(gateway: Gateway, runtime: Runtime) -> None:
+    path, body = "/v2/models/m/infer", body_of(ROW)
+    answers = [gateway.ask("POST", path, body) for _ in range(4)]
+    assert [cached(answer) for answer in answers] == [None, "hit", "hit", "hit"]
+    assert len({answer.json.pop("id") for answer in answers}) == 4
+    assert all(answer.json["outputs"] == answers[0].json["outputs"] for answer in answers)
+    named = gateway.ask("POST", path, body, Mizzen_Request_Id='a"b')
+    assert (cached(named), named.json["id"], named.headers["mizzen-request-id"]) == ("hit", 'a"b', 'a"b')
+    for spelled in (b'"id"', b'"\\u0069d"'):
+        given = body.replace(b"{", b"{" + spelled + b': "mine", ', 1)
+        assert [gateway.ask("POST", path, given).json["id"] for _ in range(3)] == ["mine"] * 3
+    assert gateway.ask("POST", path, body, Mizzen_Timeout_Ms="-1").status == 400
+    assert gateway.ask("POST", path, body, Inference_Header_Content_Length="5").status == 400
+    assert runtime.items == 1
+    assert lookups(gateway) == {"hit": 10, "shared": 0, "miss": 1}
+
+
 def test_each_protocol_is_answered_in_its_own(serve_model: Callable[..., Gateway]) -> None:
     model = Counting()
     gateway = serve_model(model, **CACHE)

@@ -9,7 +9,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.gateway.cache.kept import OVERHEAD, Kept
+from mizzen.gateway.cache.kept import BODY_OVERHEAD, OVERHEAD, Kept
 
 ROOM = OVERHEAD + 2
 """Of an answer of one byte with a key of one."""
@@ -54,6 +54,18 @@ def test_another_limit_holds_at_once() -> None:
     assert (names(kept), kept.bytes) == ("", 0)
 
 
+def test_a_body_goes_with_its_answer() -> None:
+    kept = Kept(2 * ROOM + BODY_OVERHEAD + 1)
+    keep(kept, "a", "b")
+    kept.know(kept.entries[b"a"], b"A")
+    kept.know(kept.entries[b"a"], b"other")
+    kept.know(kept.entries[b"b"], b"B")
+    assert (names(kept), list(kept.bodies), kept.bytes) == ("b", [b"B"], ROOM + BODY_OVERHEAD + 1)
+    kept.know(kept.entries[b"b"], b"longer" * 1000)
+    kept.limit(0)
+    assert (kept.bodies, kept.bytes) == ({}, 0)
+
+
 sizes = st.integers(0, 3000)
 
 
@@ -65,11 +77,13 @@ def test_never_more_bytes_than_allowed_and_never_another_answer(most: int, steps
         key = b"%d" % number
         if key in kept.entries:
             kept.entries[key].used |= used
+            kept.know(kept.entries[key], b"body of " + key)
         else:
             given[key] = b"%d " % number * size
             kept.keep(key, given[key])
         assert kept.bytes <= most
-        assert kept.bytes == sum(len(key) + len(each.payload) + OVERHEAD for key, each in kept.entries.items())
+        assert kept.bytes == sum(each.size for each in kept.entries.values())
+        assert kept.bodies == {each.body: each for each in kept.entries.values() if each.body is not None}
         assert all(each.payload == given[each.key] and each.key == key for key, each in kept.entries.items())
 
 
@@ -82,6 +96,8 @@ def test_the_bytes_that_are_counted_are_not_less_than_what_is_taken() -> None:
         kept = Kept(most)
         for number in range(40_000):
             kept.keep(b"key %d" % number, bytes(bytearray(payloads[number % 3])))
+            if not number % 2:
+                kept.know(kept.entries[b"key %d" % number], b"the body of %d" % number)
         gc.collect()
         taken = tracemalloc.get_traced_memory()[0]
     finally:

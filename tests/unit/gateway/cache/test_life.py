@@ -73,12 +73,14 @@ class Life(RuleBasedStateMachine):
 
     # What happens
 
-    @rule(url=st.sampled_from(URLS), value=st.integers(-1, 4), timeout=st.sampled_from([30, 1000, 20_000]))
-    def ask(self, url: bytes, value: int, timeout: int) -> None:
+    @rule(
+        url=st.sampled_from(URLS), value=st.integers(-1, 4), timeout=st.sampled_from([30, 1000, 0]), named=st.booleans()
+    )
+    def ask(self, url: bytes, value: int, timeout: int, *, named: bool) -> None:
         call = Asked(url, value)
         self.allow(call)
         self.asked.append((url, value))
-        id_ = f"call {next(self.numbers)}"
+        id_ = f"call {next(self.numbers)}" if named else ""
         self.ids[call] = id_
         self.calls.append(call)
         if not self.world.ask(call, id_, timeout):
@@ -87,7 +89,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.asked)
     @rule(data=st.data())
     def ask_again(self, data: st.DataObject) -> None:
-        self.ask(*data.draw(st.sampled_from(self.asked[-3:])), 20_000)
+        self.ask(*data.draw(st.sampled_from(self.asked[-3:])), 0, named=False)
 
     @rule(data=st.data(), times=st.integers(1, 3))
     def answer(self, data: st.DataObject, times: int) -> None:
@@ -242,7 +244,7 @@ class Life(RuleBasedStateMachine):
     def check(self, call: Asked) -> None:
         said = json.loads(call.body)
         token, _, value = said["outputs"][0]["data"][0].rpartition(" ")
-        assert said["id"] == self.ids[call]
+        assert said["id"] == (self.ids[call] or call.id.decode())
         assert value == str(call.value), "another one's answer"
         assert token in call.allowed, f"{token} was none of {call.allowed}: {call.kind!r}"
         assert said["model_version"] == token.split()[0][1:]

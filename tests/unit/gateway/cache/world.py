@@ -219,17 +219,17 @@ class World:
         self.fleet.take(table)
 
     def ask(self, call: Asked, id_: str, timeout_ms: int) -> bool:
-        """False: there is no such URL."""
+        """False: there is no such URL. Without an id or a timeout, nothing is said of them."""
         endpoint = self.service.routes.hot.get(call.url)
         if endpoint is None:
             return False
         tensor = {"name": "x", "datatype": "INT64", "shape": [1], "data": [call.value]}
-        body = json.dumps({"id": id_, "inputs": [tensor]}).encode()
+        body = json.dumps({"id": id_, "inputs": [tensor]} if id_ else {"inputs": [tensor]}).encode()
         self.run(self._ask(call, endpoint, body, timeout_ms))
         return True
 
     async def _ask(self, call: Asked, endpoint: Any, body: bytes, timeout_ms: int) -> None:
-        call.start(self.service, endpoint, body, PLAIN._replace(timeout_ms=b"%d" % timeout_ms))
+        call.start(self.service, endpoint, body, PLAIN._replace(timeout_ms=b"%d" % timeout_ms if timeout_ms else None))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)
