@@ -1,6 +1,8 @@
 """Answers by their keys, within a number of bytes. Those that are asked for again are known by the whole body of such a
-request as well, which can be looked for before anything is read of it. Which one has to go is decided by CLOCK: a hand goes round over all
-of them and takes the first that was not asked for since it last came by.
+request as well, which can be looked for before anything is read of it.
+
+Which one has to go is decided by CLOCK: a hand goes round over all of them and takes the first that was not asked for
+since it last came by.
 """
 
 from __future__ import annotations
