@@ -74,8 +74,8 @@ def test_servers_can_be_scaled_and_nothing_else() -> None:
 def test_columns_that_need_room_come_last_and_say_so() -> None:
     [server] = [kind for kind in KINDS if kind.name == "InferenceModel"]
     columns = _version(server)["additionalPrinterColumns"]
-    assert [column["name"] for column in columns if column.get("priority")] == ["Layer", "Restarts"]
-    assert columns[-3]["name"] == "Age"
+    assert [column["name"] for column in columns if column.get("priority")] == ["Desired", "Layer", "Restarts"]
+    assert columns[-4]["name"] == "Age"
 
 
 def test_what_people_write_is_in_the_category() -> None:
