@@ -62,6 +62,16 @@ def fields(data: bytes | memoryview, at: int = 0) -> Iterator[tuple[int, int, in
         at += size
 
 
+def behind(view: memoryview, at: int) -> int:
+    """The end of the field that begins here."""
+    for _, kind, value in fields(view, at):
+        start = varint(view, at)[1]
+        if isinstance(value, int):
+            return varint(view, start)[1]
+        return (varint(view, start)[1] if kind == BYTES else start) + len(value)
+    raise Malformed("it is cut off")
+
+
 def text(value: int | memoryview) -> str:
     if isinstance(value, int):
         raise Malformed("a number in place of a text")

@@ -79,7 +79,7 @@ class Requests:
                         rest.append(message[at:stop])
                 else:
                     rest.append(b"")  # it counts
-                    stop = _behind(view, at)
+                    stop = fields.behind(view, at)
                 at = stop
                 if len(rest) + len(raw) > MOST_PARTS:
                     raise Malformed(_TOO_MANY)
@@ -98,16 +98,6 @@ class Requests:
                     self._known.clear()
                 self._known[said] = described
         return described
-
-
-def _behind(view: memoryview, at: int) -> int:
-    """The end of a field that is not known here."""
-    for _, kind, value in fields.fields(view, at):
-        if isinstance(value, int):
-            return fields.varint(view, fields.varint(view, at)[1])[1]
-        start = fields.varint(view, at)[1]
-        return (fields.varint(view, start)[1] if kind == BYTES else start) + len(value)
-    raise Malformed("it is cut off")
 
 
 def _described(said: bytes) -> Described:

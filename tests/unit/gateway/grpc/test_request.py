@@ -192,9 +192,30 @@ def test_many_values_are_read_in_steps_and_no_more_than_may_be() -> None:
     [
         ("FP16", {}, "inputs[3].datatype: FP16 has to come in raw_input_contents"),
         ("FP32", {"fp64_contents": [1.0]}, "inputs[3].contents.fp64_contents: FP32 has to be in fp32_contents"),
+        (
+            "BYTES",
+            {"bytes_contents": [b"x"], "int_contents": [1]},
+            "inputs[3].contents.int_contents: BYTES has to be in",
+        ),
         ("INT8", {"int_contents": [1, 300]}, "inputs[3].contents.int_contents: no INT8"),
     ],
 )
 def test_values_of_another_type_are_refused(kind: str, given: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValueError, match="^" + fault.replace("[", r"\[")):
         contents.at_once(contents.steps([memoryview(Contents(**given).SerializeToString())], kind, 3))
+
+
+def test_numbers_that_come_in_thousands_of_pieces_are_not_taken() -> None:
+    one = Contents(int64_contents=[1]).SerializeToString()
+    assert contents.at_once(contents.steps([memoryview(one * 3)], "INT64", 0)).nbytes == 24
+    with pytest.raises(ValueError, match="its values are not packed"):
+        contents.at_once(contents.steps([memoryview(one * 5000)], "INT64", 0))
+
+
+def test_among_texts_what_is_not_known_is_left_out_and_what_is_cut_off_is_said() -> None:
+    text, unknown = fields.field(8, b"ab"), fields.field(9, b"?") + b"\x50\x07"
+    given = memoryview(text + unknown + text)
+    assert contents.at_once(contents.steps([given], "BYTES", 0)).tobytes() == b"\2\0\0\0ab" * 2
+    for cut in (1, 2, 3):
+        with pytest.raises(Malformed):
+            contents.at_once(contents.steps([given[:cut]], "BYTES", 0))
