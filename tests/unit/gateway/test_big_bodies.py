@@ -28,7 +28,8 @@ import uvloop
 from mizzen.gateway.serve import Guard, Limits, Records, serve
 
 folder = Path(sys.argv[1])
-guard = Guard(access=folder / "access.json", refusals=folder / "refusals", name="g", loopback=True, anonymous=True)
+guard = Guard(access=folder / "access.json", refusals=folder / "refusals", name="g", loopback=True, anonymous=True,
+              rates=folder / "rates", quotas=folder / "quotas.db")
 limits = Limits(max_body_bytes={32 * MIB}, queue_limit=1000, queue_bytes={BOUND}, hold_seconds=10.0, stop_timeout=5.0,
                 connections=500)
 listener = socket.socket(fileno=int(sys.argv[2]))

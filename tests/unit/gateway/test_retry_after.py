@@ -10,6 +10,7 @@ from mizzen.access.policy import Target
 from mizzen.gateway.answers import Answer
 from mizzen.gateway.app import SlowInference
 from mizzen.gateway.calls import FAILED, UNAVAILABLE
+from mizzen.gateway.dialects import Options
 from mizzen.gateway.exchange import Exchange
 from mizzen.gateway.infer import Inference
 from mizzen.gateway.metrics import Counters
@@ -27,6 +28,7 @@ def begun(inference: Inference) -> None:
     inference.live = True
     inference.id = b"an-id"
     inference.began = 0.0
+    inference.options = Options()
 
 
 @pytest.mark.parametrize(
