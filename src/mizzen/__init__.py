@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Invalid,
         MizzenError,
         ModelFailed,
+        NoRoom,
         NotFound,
         TooLarge,
         Unauthenticated,
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyExists", "BadRequest", "Conflict", "DeadlineExceeded", "Expired", "Fault", "Forbidden", "Invalid",
-    "MizzenError", "MizzenWarning", "Model", "ModelFailed", "NotFound", "Plane", "TooLarge", "Unauthenticated",
-    "Unavailable", "UnsupportedMediaType", "connect", "start",
+    "MizzenError", "MizzenWarning", "Model", "ModelFailed", "NoRoom", "NotFound", "Plane", "TooLarge",
+    "Unauthenticated", "Unavailable", "UnsupportedMediaType", "connect", "start",
 ]  # fmt: skip
 __version__ = "0.1.0.dev0"
 

@@ -43,7 +43,7 @@ def test_those_who_answer_go_on_until_the_new_one_has_said_hello(
         until(lambda: runtime.connections == 0)
         before = other.items
         asking.more(200)
-        assert other.items >= before + 200
+        assert other.items >= before + 199, "all but one that it may have had before"
     assert runtime.items + other.items == asking.asked, "nothing was asked twice"
     assert gateway.infer([1.0]).json["model_version"] == version
 

@@ -25,7 +25,7 @@ DIGEST = "sha256:" + hashlib.sha256(SENT).hexdigest()
 PYTHON = {"string": str, "boolean": bool, "integer": int, "number": float, "array": list, "object": dict}
 AT = {
     "plural": "inferencemodels", "namespace": "default", "name": "server", "model": "iris", "version": "1",
-    "alias": "prod", "server": "server", "digest": DIGEST, "user": "ada", "token": "t", "secret": "s",
+    "alias": "prod", "server": "server", "digest": DIGEST, "user": "ada", "subject": "ada", "token": "t", "secret": "s",
 }  # fmt: skip
 
 

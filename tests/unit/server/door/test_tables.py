@@ -51,7 +51,7 @@ def test_cells_are_what_the_fields_hold() -> None:
     table = tables.layout(BY_NAME["InferenceModel"]).single(item, NOW)
     assert shown(table) == {
         "Name": "iris-1", "Model": "iris", "Version": "1", "Ready": "True", "Replicas": 2, "Url": "http://x",
-        "Age": "3m20s", "Layer": "edge", "Restarts": None, "Written-by": "ada",
+        "Age": "3m20s", "Desired": None, "Layer": "edge", "Restarts": None, "Written-by": "ada",
     }  # fmt: skip
     types = {definition["name"]: definition["type"] for definition in table["columnDefinitions"]}
     assert (types["Replicas"], types["Url"], types["Age"]) == ("integer", "string", "date")
