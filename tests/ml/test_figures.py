@@ -75,8 +75,8 @@ def test_what_a_call_costs(
     module, exported = torch.jit.load(str(script)), torch.export.load(str(program)).module()
     spec = (TensorSpec("x", "FP32", (-1, 4)),)
     adapters = {
-        "tensorflow": registry.load("tensorflow", "saved_model.pb", saved_model, trusted=False, batch=False),
-        "torchscript": registry.load("pytorch", "net.pt", tmp_path, trusted=False, batch=False, inputs=spec),
+        "tensorflow": registry.load("tensorflow", "saved_model.pb", saved_model, trusted=True, batch=False),
+        "torchscript": registry.load("pytorch", "net.pt", tmp_path, trusted=True, batch=False, inputs=spec),
         "exported": registry.load("pytorch", "net.pt2", tmp_path, trusted=True, batch=False),
     }
     bare: dict[str, Callable[[Any], Any]] = {

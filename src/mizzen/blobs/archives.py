@@ -76,6 +76,15 @@ def unpack(file: BinaryIO, size: int, intake: Intake, limits: Limits) -> None:
             raise BadRequest(f"this is {what}", hint="pack the files with 'tar czf code.tgz -C <folder> .'")
 
 
+def zipped_names(file: BinaryIO) -> list[str]:
+    """Of all that a zip holds. BadRequest for a damaged one, or one whose directory is too large to be read."""
+    try:
+        with zipfile.ZipFile(cast("IO[bytes]", _Bounded(file))) as archive:
+            return archive.namelist()
+    except _ZIP_DAMAGE as error:
+        raise BadRequest(f"the zip is damaged: {_one_line(error)}") from error
+
+
 def _unpack_tar(stream: Expanded, intake: Intake) -> None:
     name = ""
     try:

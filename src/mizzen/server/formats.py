@@ -1,6 +1,7 @@
 """What a model file is, by what is in it. Nothing is unpickled: of a pickle only the names it would import are read.
 
-Blocking. No more than the beginning of a file is read, and of a pickle so many opcodes.
+Blocking. No more than the beginning of a file is read, of a pickle so many opcodes, of a zip a directory that is not
+too large.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import io
 import lzma
 import pickletools
 import re
-import zipfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from mizzen import frameworks
+from mizzen.blobs import archives
+from mizzen.errors import BadRequest
 
 _HEAD = 4096
 _MOST_BYTES = 4 << 20
@@ -71,9 +73,9 @@ def _zipped(file: Path, head: bytes) -> Look | None:
     if not head.startswith(b"PK\x03\x04"):
         return None
     try:
-        with zipfile.ZipFile(file) as archive:
-            names = set(archive.namelist())
-    except (zipfile.BadZipFile, OSError, ValueError):
+        with file.open("rb") as stream:
+            names = set(archives.zipped_names(stream))
+    except BadRequest:
         return None
     if "schema.json" in names:
         return Look("sklearn")

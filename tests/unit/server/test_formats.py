@@ -22,6 +22,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from mizzen.blobs import archives
 from mizzen.server import formats
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
@@ -158,3 +159,20 @@ def test_weights_of_pytorch_are_no_model_and_say_what_to_do(tmp_path: Path) -> N
         assert found is not None
         assert found.framework is None
         assert "torch.export.save(" in found.advice
+
+
+def test_of_a_zip_no_more_than_a_directory_of_some_size_is_read(tmp_path: Path) -> None:
+    """The plane reads it: each name costs it some hundred bytes, and strangers send them by the million."""
+    with zipfile.ZipFile(tmp_path / "many", "w") as archive:
+        for at in range(archives.MOST_DIRECTORY // 60_000 + 1):
+            archive.writestr(f"net/code/{at:060000}", b"")
+    assert look(tmp_path / "many") is None
+
+
+def test_a_zip_of_a_later_release_is_nothing_we_know(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "later", "w") as archive:
+        archive.writestr("net/code/model.py", b"")
+    data = bytearray((tmp_path / "later").read_bytes())
+    data[data.index(b"PK\x01\x02") + 6] = 99
+    (tmp_path / "later").write_bytes(data)
+    assert look(tmp_path / "later") is None

@@ -2,16 +2,15 @@
 
 TorchScript does not say what its tensors are like. What whoever serves it declares (`spec.inputs`) is taken; without
 that, inputs go to the arguments of `forward` by their names, or else by their order, and requests share no calls.
-Exported programs know shapes and types. Weights alone, and pickled modules, are no models that can be called here.
+Exported programs know shapes and types. Both can do what they like to the machine. Weights alone, and pickled
+modules, are no models that can be called here.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import re
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from mizzen.runtime.frameworks.model import BadInput, LoadedModel, LoadError, Wa
 from mizzen.runtime.frameworks.warmup import made_up
 from mizzen.runtime.signature import TensorSpec
 
-_TO_FILES = re.compile(rb"\b(?:torch|ops\.aten)\.(?:save|from_file)\b|__torch__\.torch\.classes\b")
 _WARM = 3
 """Calls after which TorchScript has made of its code what it goes on with."""
 
@@ -36,6 +34,9 @@ log = logging.getLogger("mizzen.runtime")
 
 def load(wanted: Wanted, folder: Path) -> LoadedModel:
     file = artifact(folder, wanted.entrypoint)
+    demand_trust(
+        f"'{wanted.entrypoint}' is a program of PyTorch, which can run code when it is loaded", trusted=wanted.trusted
+    )
     device = _set_up(os.environ)
     if programs.exported(file):
         return _exported(wanted, file, device)
@@ -80,14 +81,17 @@ class TorchModel:
 
     def _tensors(self, given: Mapping[str, Array]) -> Iterator[tuple[str, Any]]:
         """For each argument. They go by their names; when those are none of the arguments', by their order."""
+        if not _fit(given, self.names, self.required):
+            takes = ", ".join(f"'{name}'" for name in self.names) or "none"
+            raise BadInput(
+                f"the model takes the inputs {takes}, of which {self.required} must be there, by these names or "
+                "by none of them"
+            )
         if given.keys() <= set(self.names):
             held = {name: given[name] for name in self.names if name in given}
         else:
             order = [spec.name for spec in self.inputs] or list(given)
             held = dict(zip(self.names, (given[name] for name in order), strict=False))
-        if not self.required <= len(given) <= len(self.names):
-            takes = ", ".join(f"'{name}'" for name in self.names) or "none"
-            raise BadInput(f"the model takes the inputs {takes}, of which {self.required} must be there")
         for name, array in held.items():
             yield name, self._tensor(name, array)
 
@@ -129,8 +133,6 @@ def _scripted(wanted: Wanted, file: Path, device: str) -> LoadedModel:
     advice = programs.no_program(file)
     if advice:
         raise LoadError(f"'{wanted.entrypoint}' is {advice}")
-    if _reaches_files(file):
-        demand_trust(f"the code of '{wanted.entrypoint}' reads or writes files", trusted=wanted.trusted)
     try:
         module = torch.jit.load(str(file), map_location=device).eval()
         taken = [one for one in module.forward.schema.arguments[1:] if "Tensor" in str(one.type)]
@@ -140,6 +142,11 @@ def _scripted(wanted: Wanted, file: Path, device: str) -> LoadedModel:
     if wanted.inputs and not required <= len(wanted.inputs) <= len(names):
         takes = ", ".join(names)
         raise LoadError(f"spec.inputs has {len(wanted.inputs)} tensors, and forward takes {len(names)}: {takes}")
+    if wanted.inputs and not _fit(_names_of(wanted.inputs), names, required):
+        said = ", ".join(_names_of(wanted.inputs))
+        raise LoadError(
+            f"spec.inputs names {said}, and forward takes {', '.join(names)}: use these names, or none of them"
+        )
     model = TorchModel(
         module, _by_name, names, required, device, _floats(module), _names_of(wanted.outputs), wanted.inputs
     )
@@ -147,10 +154,6 @@ def _scripted(wanted: Wanted, file: Path, device: str) -> LoadedModel:
 
 
 def _exported(wanted: Wanted, file: Path, device: str) -> LoadedModel:
-    # Weights of other types than plain tensors are pickled in it, and its sizes are expressions that sympy evaluates.
-    demand_trust(
-        f"'{wanted.entrypoint}' is an exported program, which can run code when it is loaded", trusted=wanted.trusted
-    )
     try:
         program = torch.export.load(str(file))
         inputs, arguments = programs.inputs(program)
@@ -212,11 +215,11 @@ def _plain(name: str, value: Any) -> Array:
     return array
 
 
-def _reaches_files(file: Path) -> bool:
-    """Is there an operator in its code that does? Code is run when a module is loaded, too."""
-    with zipfile.ZipFile(file) as archive:
-        code = (name for name in archive.namelist() if "/code/" in name and name.endswith(".py"))
-        return any(_TO_FILES.search(archive.read(name)) for name in code)
+def _fit(given: Collection[str], names: tuple[str, ...], required: int) -> bool:
+    """All by name, or none: of some alone nobody can tell which arguments the others are meant for."""
+    known = set(names).intersection(given)
+    by_name = len(known) == len(given) and known.issuperset(names[:required])
+    return required <= len(given) <= len(names) and (by_name or not known)
 
 
 def _first_line(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 Of a SavedModel the signature `serving_default` is called, or the one that MIZZEN_SIGNATURE names: inputs and outputs
 have its names. Those of a Keras file have the names of its layers. Requests share a call where the first size of all of
-them is open, and rows do not depend on each other.
+them is open, and rows do not depend on each other. Both can do what they like to the machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import tensorflow as tf
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
 from mizzen.runtime import devices, threads
-from mizzen.runtime.frameworks import rows, savedmodels
+from mizzen.runtime.frameworks import rows
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact, demand_trust
 from mizzen.runtime.frameworks.warmup import made_up, tried
 from mizzen.runtime.signature import TensorSpec
@@ -35,6 +35,10 @@ _GRAPH = "saved_model.pb"
 
 
 def load(wanted: Wanted, folder: Path) -> LoadedModel:
+    demand_trust(
+        f"'{wanted.entrypoint}' is a program of TensorFlow, which can run code when it is loaded",
+        trusted=wanted.trusted,
+    )
     _set_up(os.environ)
     keras = PurePosixPath(wanted.entrypoint).suffix == ".keras"
     run, inputs, outputs = _from_keras(wanted, folder) if keras else _from_saved_model(wanted, folder)
@@ -92,9 +96,6 @@ def _set_up(environ: Mapping[str, str]) -> None:
 
 def _from_saved_model(wanted: Wanted, folder: Path) -> tuple[Any, tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
     file = _graph_file(folder, wanted.entrypoint)
-    risks = savedmodels.risks(file)
-    if risks:
-        demand_trust(f"the graphs of '{wanted.entrypoint}' do more than compute ({risks})", trusted=wanted.trusted)
     try:
         loaded = tf.saved_model.load(str(file.parent))
     except Exception as error:
@@ -136,17 +137,13 @@ def _chosen(names: tuple[str, ...], asked: str, entrypoint: str) -> str:
 
 
 def _from_keras(wanted: Wanted, folder: Path) -> tuple[Any, tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-    """Its layers are data; code within them (Lambda) is made only of a trusted file."""
     import keras
 
     file = artifact(folder, wanted.entrypoint)
     try:
-        model = keras.saving.load_model(file, compile=False, safe_mode=not wanted.trusted)
+        model = keras.saving.load_model(file, compile=False, safe_mode=False)  # vouched for, with the code in it
     except Exception as error:
-        said = _first_line(error)
-        if "safe_mode" in str(error) or "unsafe" in str(error):
-            demand_trust(f"'{wanted.entrypoint}' holds Python code", trusted=wanted.trusted)
-        raise LoadError(f"Keras cannot load '{wanted.entrypoint}': {said}") from error
+        raise LoadError(f"Keras cannot load '{wanted.entrypoint}': {_first_line(error)}") from error
     taken = list(getattr(model, "inputs", None) or ())
     if not taken:
         raise LoadError(
