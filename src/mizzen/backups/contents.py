@@ -29,7 +29,14 @@ MOST_MANIFEST: Final = 256 << 20
 _BLOB = re.compile(r"blobs/sha256/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _FIXED = frozenset({DATABASE, *KEYS, *OTHERS})
+_FOLDERS = frozenset(
+    {"blobs", "demo", "envs", "incoming", "logs", "refusals", "run", "runtime", TLS, "uploads", "usage", "work"}
+)
+"""Of a data dir."""
 _MADE_ANEW = frozenset({"ports.json", "table.json", "access.json", MANIFEST})
+_NAMED = (".json", ".jwks", ".pem", ".key", ".crt", ".cer")
+_MOST_PATH = 99
+"""Characters: what a plain tar header holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,9 @@ class Manifest:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadRequest(f"its manifest makes no sense: {error!r}", hint="take another backup") from error
         check_paths([item.path for item in items])
+        for item in items:
+            if item.blob and digest_of_path(item.path) != named(item.sha256):
+                raise BadRequest(f"{item.path} is to hold something else than its name", hint="take another backup")
         return made
 
 
@@ -116,6 +126,7 @@ def known(path: str) -> bool:
 
 
 def named_in_settings(path: str) -> bool:
-    """May it be a file that a setting names, such as an issuer's keys?"""
-    own = path.endswith((".json", ".jwks", ".pem")) and path not in _MADE_ANEW
-    return own and _NAME.fullmatch(path) is not None
+    """May it be a file that a setting names, such as an issuer's keys? Also in a folder that is none of the plane's."""
+    first, *_ = parts = path.split("/")
+    own = path.endswith(_NAMED) and path not in _MADE_ANEW and (len(parts) == 1 or first not in _FOLDERS)
+    return own and len(path) <= _MOST_PATH and all(_NAME.fullmatch(part) for part in parts)

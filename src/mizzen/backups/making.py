@@ -20,7 +20,7 @@ from typing import BinaryIO, Final, Protocol, cast
 from mizzen import __version__
 from mizzen.backups import snapshot
 from mizzen.backups.archive import Writer
-from mizzen.backups.contents import DATABASE, KEYS, OTHERS, TLS, Item, Manifest, blob_path, named_in_settings
+from mizzen.backups.contents import DATABASE, KEYS, OTHERS, TLS, Item, Manifest, blob_path, check_paths, known
 from mizzen.blobs import content
 from mizzen.blobs.files import FileBlobs
 from mizzen.errors import Conflict, Forbidden, MizzenError, NotFound, Unavailable
@@ -43,6 +43,8 @@ class Wanted:
     keys: bool = True
     also: tuple[str, ...] = ()
     """Files of the data dir that settings name."""
+    also_keys: tuple[str, ...] = ()
+    """Such that go with the keys: a certificate, and its key."""
     shelf: FileBlobs | None = None
     """Where blobs are kept for several backups; None: in the file itself."""
 
@@ -54,6 +56,8 @@ class Made:
     """Bytes that were written."""
     damaged: tuple[str, ...]
     """Blobs that do not hold what their name says, and are left out."""
+    left_out: tuple[str, ...] = ()
+    """Files that settings name, or that stand among certificates, with names that no backup can hold."""
 
 
 def to_file(wanted: Wanted, target: Path, progress: Progress) -> Made:
@@ -97,7 +101,8 @@ def _make(wanted: Wanted, file: BinaryIO, scratch: Path, progress: Progress) -> 
         total = scratch.stat().st_size + sum(path.stat().st_size for path in present.values())
         progress.step("files", total)
         writer = Writer(file, progress.more)
-        for name, path in _files(wanted, scratch):
+        files, left_out = _files(wanted)
+        for name, path in ((DATABASE, scratch), *files):
             _add(writer, name, path, wanted.taken)
         beside: list[Item] = []
         damaged = []
@@ -119,18 +124,21 @@ def _make(wanted: Wanted, file: BinaryIO, scratch: Path, progress: Progress) -> 
             items=(*writer.items, *beside),
             absent=(*absent, *damaged),
         )
+        check_paths([item.path for item in manifest.items])  # what no restore takes is no backup
         writer.finish(manifest, wanted.taken.timestamp())
-        return Made(manifest, sum(item.size for item in writer.items), tuple(damaged))
+        return Made(manifest, sum(item.size for item in writer.items), tuple(damaged), left_out)
 
 
-def _files(wanted: Wanted, scratch: Path) -> Iterator[tuple[str, Path]]:
-    yield DATABASE, scratch
+def _files(wanted: Wanted) -> tuple[list[tuple[str, Path]], tuple[str, ...]]:
+    """By name, and the names of those that there is no place for in a backup."""
     root = wanted.data_dir
-    also = [name for name in wanted.also if named_in_settings(name)]
-    names = [*OTHERS, *also, *(KEYS if wanted.keys else ())]
-    if wanted.keys and (root / TLS).is_dir():
-        names += sorted(f"{TLS}/{path.name}" for path in (root / TLS).iterdir() if not path.name.startswith("."))
-    yield from ((name, root / name) for name in names if (root / name).is_file())
+    names = [*OTHERS, *wanted.also]
+    if wanted.keys:
+        names += [*KEYS, *wanted.also_keys]
+        if (root / TLS).is_dir():
+            names += sorted(f"{TLS}/{path.name}" for path in (root / TLS).iterdir() if not path.name.startswith("."))
+    there = [name for name in dict.fromkeys(map(os.path.normpath, names)) if (root / name).is_file()]
+    return [(name, root / name) for name in there if known(name)], tuple(name for name in there if not known(name))
 
 
 def _found(blobs: FileBlobs, digests: Iterable[str]) -> tuple[dict[str, Path], list[str]]:
@@ -152,14 +160,16 @@ def _add(writer: Writer, name: str, path: Path, taken: datetime) -> Item:
 
 
 def _shelved(shelf: FileBlobs, digest: str, path: Path) -> Item:
-    """Copied, unless it is there from an earlier backup."""
+    """Copied, unless it is there from an earlier backup: then it is touched, so that nobody takes it for an old one."""
     size = path.stat().st_size
+    shelf.hold([digest])
     try:
         there = shelf.head(digest).size == size
     except NotFound:
         there = False
     if not there:
         shelf.put_file(path)
+    shelf.path(digest).chmod(0o600)  # in a folder of backups it is nobody else's, whoever may read that folder
     return Item(blob_path(digest), size, content.hex_of(digest))
 
 

@@ -1,35 +1,52 @@
 """A folder of backups that share their blobs: each backup is a small file, and a blob is copied once.
 
-<folder>/mizzen-20261116T120000Z.tar     database, settings, keys, manifest
-<folder>/blobs/sha256/ab/…               what the manifests name
+<folder>/mizzen-20261116T120000Z-0a1b2c3d.tar     database, settings, keys, manifest
+<folder>/blobs/sha256/ab/…                        what the manifests name
+
+The last part of a name says whose backup it is: of several planes in one folder, each removes its own only.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from mizzen.backups import archive
-from mizzen.backups.contents import MANIFEST, SEAL, Manifest, digest_of_path
+from mizzen.backups.contents import KEYS, MANIFEST, SEAL, Manifest, digest_of_path
 from mizzen.backups.making import Made, Progress, Wanted, to_file
 from mizzen.blobs.files import FileBlobs
-from mizzen.errors import BadRequest, NotFound
+from mizzen.errors import BadRequest, Conflict, NotFound
 
 _PREFIX: Final = "mizzen-"
+_OWNED: Final = re.compile(r"mizzen-[0-9]{8}T[0-9]{6}Z(?:-([0-9a-f]{8}))?\.tar")
 
 
 def add(wanted: Wanted, folder: Path, progress: Progress, *, keep: int | None = None) -> tuple[Path, Made]:
-    """The new backup. Then all but the newest `keep` are removed, with the blobs that only they needed."""
+    """The new backup. Then all of this plane but the newest `keep` go, with the blobs that only they needed."""
     blobs = FileBlobs(folder / "blobs")
-    target = folder / f"{_PREFIX}{wanted.taken.astimezone(UTC):%Y%m%dT%H%M%SZ}.tar"
+    blobs.root.mkdir(mode=0o700, exist_ok=True)
+    blobs.root.chmod(0o700)
+    plane = _plane(wanted.data_dir)
+    target = folder / f"{_PREFIX}{wanted.taken.astimezone(UTC):%Y%m%dT%H%M%SZ}{plane and f'-{plane}'}.tar"
     # Pinned: what another one removes meanwhile may be what this one counts on.
     with blobs.pinned():
         made = to_file(replace(wanted, shelf=blobs), target, progress)
     if keep is not None:
-        _remove_old(folder, blobs, keep)
+        _remove_old(folder, blobs, plane, keep)
     return target, made
+
+
+def _plane(data_dir: Path) -> str:
+    """Told by the key of its secrets: it is every plane's own, and a plane that was restored goes on with it."""
+    try:
+        key = (data_dir / KEYS[0]).read_bytes()
+    except FileNotFoundError:
+        return ""
+    return hashlib.sha256(b"mizzen whose backup:" + key).hexdigest()[:8]
 
 
 def backups(folder: Path) -> list[Path]:
@@ -38,15 +55,27 @@ def backups(folder: Path) -> list[Path]:
 
 
 def newest(folder: Path) -> Path:
+    """NotFound; Conflict when there are those of several planes: which of them is meant nobody can guess."""
     found = backups(folder)
     if not found:
         raise NotFound(f"no backup in {folder}", hint=f"mizzen backup {folder}")
+    last = {_whose(file): file for file in found}
+    if len(last) > 1:
+        names = ", ".join(sorted(file.name for file in last.values()))
+        raise Conflict(f"{folder} holds backups of several planes", hint=f"name one; the newest of each: {names}")
     return found[-1]
 
 
-def _remove_old(folder: Path, blobs: FileBlobs, keep: int) -> None:
-    found = backups(folder)
-    for file in found[: max(0, len(found) - keep)]:
+def _whose(file: Path) -> str | None:
+    """None for a file that no plane wrote under this name."""
+    found = _OWNED.fullmatch(file.name)
+    return (found[1] or "") if found else None
+
+
+def _remove_old(folder: Path, blobs: FileBlobs, plane: str, keep: int) -> None:
+    before = datetime.now(UTC)
+    own = [file for file in backups(folder) if _whose(file) == plane]
+    for file in own[: max(0, len(own) - keep)]:
         file.unlink()
     needed = set()
     for file in backups(folder):
@@ -56,7 +85,7 @@ def _remove_old(folder: Path, blobs: FileBlobs, keep: int) -> None:
             return
     for stored in list(blobs.stored()):
         if stored.digest not in needed:
-            blobs.remove(stored.digest, datetime.now(UTC))
+            blobs.remove(stored.digest, before)
 
 
 def _manifest(file: Path) -> Manifest:

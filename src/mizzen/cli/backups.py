@@ -41,7 +41,8 @@ def backup(
         ),
     ] = False,
     keep: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="In a folder: remove all but the newest N backups.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="In a folder: remove all backups of this plane but the newest N."),
     ] = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
@@ -90,7 +91,8 @@ def restore(
     """Make a data dir from a backup. It must be new, or empty.
 
     All of the backup is read and compared first: one that was cut off or altered is refused, and nothing is written.
-    The plane it was taken of may still run; then start this one with --port 0 --inference-port 0 --tls-port 0.
+    The plane it was taken of may still run; then start this one with --port 0 --inference-port 0 --tls-port 0
+    --grpc-port 0, and where `blob_store` is set, with MIZZEN_BLOB_STORE= (none): two planes must not share one.
 
     \b
     Example:
@@ -108,7 +110,7 @@ def restore(
     if not check and not manifest.keys:
         output.warn(
             "the backup was taken without keys: put secret-key into the data dir before it is started, else no secret "
-            "opens; the admin gets a new token"
+            "opens, and the certificate and key that settings name, if they do; the admin gets a new token"
         )
     said = f"{file} is whole: {_described(manifest)}" if check else f"restored {_described(manifest)} to {folder}"
     hint = [] if check else [f"start it with 'mizzen up --data-dir {folder}'"]
@@ -128,15 +130,27 @@ def _wanted(data_dir: Path | None, *, keys: bool) -> Wanted:
 
     folder = locate.data_dir_of(data_dir)
     try:
-        named = Settings.load({"data_dir": folder}).oidc_keys
+        settings = Settings.load({"data_dir": folder})
+        also, also_keys = [settings.oidc_keys], [settings.tls_certificate, settings.tls_key]
     except errors.Invalid:  # a plane that would not start with its settings can still be saved
-        named = ""
-    return Wanted(folder, datetime.now(UTC), keys=keys, also=(named,) if named else ())
+        also, also_keys = [], []
+    return Wanted(
+        folder,
+        datetime.now(UTC),
+        keys=keys,
+        also=tuple(name for name in also if name),
+        also_keys=tuple(name for name in also_keys if name),
+    )
 
 
 def _tell_made(made: Made, place: Path | None, form: Format) -> None:
     manifest = made.manifest
     _warn_absent(tuple(digest for digest in manifest.absent if digest not in made.damaged))
+    if made.left_out:
+        output.warn(
+            f"not in the backup, for their place or their name: {', '.join(made.left_out)}; keep copies of them, or "
+            "give them plain names (letters, digits, '.', '_', '-') in the data dir"
+        )
     if manifest.keys:
         output.note("it holds the admin's token and the key of all secrets: keep it where nobody else can read it")
     if place is not None:

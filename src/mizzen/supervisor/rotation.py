@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 _CHUNK = 1 << 20
 _DAY = 86_400
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _LOOKS = 100
 """Most times that it is asked whether more has come, before a log is cut."""
 
@@ -37,8 +40,20 @@ def rotate(path: Path, files: int = 1) -> None:
 
     They must append, else they would go on at their old offset. What comes while it is copied is copied, too, unless it
     comes faster than that: only a line that is written in the moment of the cut, after the last look, is lost.
+
+    Where there is no room for a copy, the log is emptied without one: what is left of the disk is the store's.
     """
     fresh = path.with_name(f".{path.name}.1")
+    try:
+        _put_aside(path, fresh, files)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        if error.errno not in _FULL:
+            raise
+        os.truncate(path, 0)
+
+
+def _put_aside(path: Path, fresh: Path, files: int) -> None:
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with path.open("rb", buffering=0) as log, open(handle, "wb", buffering=0) as to:
         _copy(log.fileno(), to.fileno())
@@ -72,10 +87,12 @@ def expire(folder: Path, written_to: Collection[Path], now: float, days: float) 
         return gone
     for path in folder.glob("[!.]*.log*"):
         try:
-            if path not in written_to and path.stat().st_mtime < now - days * _DAY:
+            found = path.lstat()
+            old = stat.S_ISREG(found.st_mode) and found.st_mtime < now - days * _DAY
+            if old and path not in written_to:
                 path.unlink()
                 gone.append(path)
-        except FileNotFoundError:  # somebody else did
+        except OSError:  # somebody else did, or it is not ours to remove: no log is worth ending a supervisor
             continue
     return gone
 

@@ -262,6 +262,9 @@ class Supervisor:
                 expired = time.monotonic() + _EXPIRE_LOGS
                 # Where gateways note requests, which may be none for a long time.
                 paths |= {self._home.logs / f"access.{key}.log" for key in self.processes}
-                for path in await asyncio.to_thread(expire, self._home.logs, paths, time.time(), kept.days):
-                    log.info("removed the old log %s", path)
+                try:
+                    for path in await asyncio.to_thread(expire, self._home.logs, paths, time.time(), kept.days):
+                        log.info("removed the old log %s", path)
+                except OSError:
+                    log.exception("cannot remove old logs")
             await asyncio.sleep(_LOOK_AT_LOGS)

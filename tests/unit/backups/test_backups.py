@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import io
 import os
+import shutil
 import stat
 import tarfile
 import threading
@@ -254,6 +255,55 @@ def test_a_folder_of_backups_shares_blobs(tmp_path: Path) -> None:
     assert shelf.backups(folder) == [second, third]
     assert len([path for path in (folder / "blobs" / "sha256").rglob("*") if path.is_file()]) == 2
     restore(second, tmp_path / "2")
+
+
+def test_in_a_folder_that_others_may_read_they_read_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    folder.mkdir(mode=0o755)
+    (folder / "blobs").mkdir(mode=0o755)
+    shelf.add(Wanted(data_dir(tmp_path / "data", b"one"), TAKEN), folder, Quiet())
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert modes.pop("blobs") == 0o700
+    assert set(modes.values()) == {0o600}
+    kept = [path for path in (folder / "blobs" / "sha256").rglob("*") if path.is_file()]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in kept] == [0o600]
+
+
+def test_of_two_planes_in_one_folder_each_keeps_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    a, b = data_dir(tmp_path / "a", b"one"), data_dir(tmp_path / "b", b"two")
+    (b / "secret-key").write_text("another")
+    older = folder / "mizzen-20200101T000000Z.tar"
+    old, _ = shelf.add(Wanted(a, TAKEN), folder, Quiet())
+    shutil.copy(old, older)
+    for day in range(1, 4):
+        new, _ = shelf.add(Wanted(b, TAKEN + timedelta(days=day)), folder, Quiet(), keep=1)
+    assert shelf.backups(folder) == [older, old, new]
+    with pytest.raises(Conflict, match="several planes") as refused:
+        shelf.newest(folder)
+    assert new.name in refused.value.hint
+    restore(old, tmp_path / "again")
+    assert shelf.add(Wanted(tmp_path / "again", TAKEN + timedelta(days=9)), folder, Quiet(), keep=1)[0].exists()
+    assert not old.exists(), "a plane that was restored goes on with its backups"
+
+
+def test_what_settings_name_comes_back_and_odd_names_are_told(tmp_path: Path) -> None:
+    there = data_dir(tmp_path / "data", b"one")
+    (there / "certs").mkdir()
+    (tmp_path / "elsewhere.pem").write_text("x")
+    for name in ("certs/server.crt", "certs/server.key", "issuer.json", "tls/my cert.pem"):
+        (there / name).write_text(name)
+    keys = ("certs/server.crt", "./certs/server.key", "tls/ca.pem", "../elsewhere.pem")
+    wanted = Wanted(there, TAKEN, also=("issuer.json",), also_keys=keys)
+    made = making.to_file(wanted, tmp_path / "b.tar", Quiet())
+    assert sorted(made.left_out) == ["../elsewhere.pem", "tls/my cert.pem"]
+    restore(tmp_path / "b.tar", tmp_path / "again")
+    for name in ("certs/server.crt", "certs/server.key", "issuer.json", "tls/ca.pem"):
+        assert (tmp_path / "again" / name).read_bytes() == (there / name).read_bytes()
+    making.to_file(replace(wanted, keys=False), tmp_path / "c.tar", Quiet())
+    restore(tmp_path / "c.tar", tmp_path / "without")
+    assert names(tmp_path / "without").isdisjoint({"certs/server.crt", "certs/server.key"})
 
 
 def test_blobs_beside_are_checked(tmp_path: Path) -> None:

@@ -120,6 +120,27 @@ def test_many_at_once_never_get_more_than_there_is(tmp_path: Path) -> None:
         asyncio.run(body(plane))
 
 
+def test_what_a_spec_sets_neither_takes_a_gpu_nor_shows_one(tmp_path: Path) -> None:
+    async def body(plane: Supervised) -> None:
+        machine = Machine(plane, TWO)
+        odd = {"CUDA_VISIBLE_DEVICES": "0", "MIZZEN_GPU_MEMORY_SHARE": "1e9", "MIZZEN_GPU_HOLDER": "default/other"}
+        asked = (wants("plain", None), wants("shared", 0.5))
+        plain, shared = (replace(one, spec={**one.spec, "env": odd}) for one in asked)
+        try:
+            [of_plain], [of_shared] = await machine.ready(plain), await machine.ready(shared)
+            assert of_plain["CUDA_VISIBLE_DEVICES"] == ""
+            assert of_plain.keys().isdisjoint(odd.keys() - {"CUDA_VISIBLE_DEVICES"})
+            assert (of_shared["MIZZEN_GPU_MEMORY_SHARE"], of_shared["MIZZEN_GPU_HOLDER"]) == ("0.5", "default/shared")
+            [whole] = await machine.ready(wants("whole", 1.0))
+            assert whole["CUDA_VISIBLE_DEVICES"] == "1"
+        finally:
+            await machine.engine.close()
+
+    with supervised(tmp_path / "d") as plane:
+        plane.start()
+        asyncio.run(body(plane))
+
+
 def test_without_any_nothing_is_started(tmp_path: Path) -> None:
     async def body(plane: Supervised) -> None:
         machine = Machine(plane, ())

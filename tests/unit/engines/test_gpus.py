@@ -94,6 +94,8 @@ def test_what_a_replica_is_started_with() -> None:
     }
     assert Holding.of("k", gpus.HIDDEN) is None
     assert Holding.of("k", {"CUDA_VISIBLE_DEVICES": "0"}) is None, "of the user's own doing"
+    for odd in ("inf", "nan", "x", "-1"):
+        assert Holding.of("k", {"CUDA_VISIBLE_DEVICES": "0", "MIZZEN_GPU_MEMORY_SHARE": odd}) is None
 
 
 def test_devices_are_found_or_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

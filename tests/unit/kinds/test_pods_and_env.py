@@ -38,6 +38,10 @@ def test_variables_hold_values_or_name_secrets() -> None:
             "spec.env[0].name: '2A' is no name of a variable: letters, digits and '_', not a digit first",
         ),
         ({"name": "MIZZEN_SOCKET", "value": "x"}, "spec.env[0].name: 'MIZZEN_SOCKET' is set by Mizzen itself"),
+        (
+            {"name": "MIZZEN_GPU_MEMORY_SHARE", "value": "inf"},
+            "spec.env[0].name: 'MIZZEN_GPU_MEMORY_SHARE' is set by Mizzen itself",
+        ),
         ({"name": "A", "valueFrom": {}}, "spec.env[0].valueFrom.secretKeyRef: required"),
         (
             {"name": "A", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "a/b"}}},

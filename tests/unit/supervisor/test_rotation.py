@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from itertools import islice
 from pathlib import Path
+
+import pytest
 
 from mizzen.cli import tail
 from mizzen.supervisor.protocol import Boot
@@ -75,6 +78,43 @@ def test_old_ones_go(tmp_path: Path) -> None:
     gone = expire(tmp_path, written_to, now, 30)
     assert {path.name for path in gone} == {"a.0.log", "a.0.log.1", "plane.log.1"}
     assert names(tmp_path) == {"b.0.log", "plane.log"}
+
+
+def test_what_is_no_log_is_left_alone(tmp_path: Path) -> None:
+    """A folder, a pipe, a link: of an operator, or of a model's code. The supervisor must not end by any of them."""
+    now = 1_000 * DAY
+    (tmp_path / "old.logs").mkdir()
+    os.mkfifo(tmp_path / "pipe.log")
+    (tmp_path / "link.log").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "a.0.log").write_text("x")
+    for name in names(tmp_path):
+        os.utime(tmp_path / name, (0, 0), follow_symlinks=False)
+    assert [path.name for path in expire(tmp_path, (), now, 30)] == ["a.0.log"]
+    assert names(tmp_path) == {"old.logs", "pipe.log", "link.log"}
+
+
+def test_on_a_full_disk_it_is_emptied_and_no_copy_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("line\n")
+    (tmp_path / "x.log.1").write_text("before\n")
+
+    def fail(code: int) -> None:
+        def write(handle: int, data: bytes) -> int:
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(os, "write", write)
+
+    fail(errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        rotate(path)
+    assert {name: (tmp_path / name).read_text() for name in names(tmp_path)} == {
+        "x.log": "line\n",
+        "x.log.1": "before\n",
+    }
+    fail(errno.ENOSPC)
+    rotate(path)
+    monkeypatch.undo()
+    assert {name: (tmp_path / name).read_text() for name in names(tmp_path)} == {"x.log": "", "x.log.1": "before\n"}
 
 
 def test_a_supervisor_is_told(tmp_path: Path) -> None:

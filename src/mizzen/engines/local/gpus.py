@@ -17,6 +17,8 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 SHARE = "MIZZEN_GPU_MEMORY_SHARE"
 MEMORY = "MIZZEN_GPU_MEMORY"
 HOLDER = "MIZZEN_GPU_HOLDER"
+ACCOUNT = frozenset({SHARE, MEMORY, HOLDER})
+"""By these it is told who has what. Nobody else may set them."""
 HIDDEN = {VISIBLE: ""}
 """For whoever asked for none: what is not counted must not be used."""
 
@@ -46,7 +48,7 @@ class Holding:
         devices = tuple(int(one) for one in environ.get(VISIBLE, "").split(",") if one.isdecimal())
         try:
             units = round(float(environ.get(SHARE, "")) * UNITS)
-        except ValueError:
+        except (ValueError, OverflowError):  # not a number, or no end of them: nothing of ours
             return None
         return cls(key, environ.get(HOLDER, key), devices, units) if devices and units > 0 else None
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mizzen.engines.local.gpus import ACCOUNT
 from mizzen.engines.local.probe import Readiness, Said
 from mizzen.kinds import running
 from mizzen.kinds.text.quantities import amount
@@ -160,6 +161,8 @@ def process_of(
     when it is started next; None: as the spec says. `built`: its environment, if it has one of its own. `gpus`:
     variables that say which GPUs it may use, or that it may use none."""
     files = files or artifacts_digest(spec)
+    # What says who has which GPU is never of a spec's own making: it is read back to share them out.
+    ours = ACCOUNT.union(gpus or (), _PATHS if built is not None else ())
     reloaded = {"MIZZEN_RELOADED": str(place.folder(spec, files)), "MIZZEN_RELOADED_DIGEST": files}
     program, *arguments = spec.command
     memory = memory_of(spec)
@@ -169,7 +172,7 @@ def process_of(
         argv=argv,
         env={
             **_DEFAULTS,
-            **{name: value for name, value in spec.env.items() if built is None or name not in _PATHS},
+            **{name: value for name, value in spec.env.items() if name not in ours},
             "MIZZEN_SOCKET": str(place.socket(index)),
             "MIZZEN_ARTIFACTS": str(place.files),
             # Also because they make a process with other files or other secrets another process, started anew.
@@ -189,7 +192,7 @@ def process_of(
         | (dict(gpus) if gpus and spec.gpu is None else {}),
         memory=memory,
         secret_names=tuple(sorted(spec.secret_env)),
-        secrets=secrets or {},
+        secrets={name: value for name, value in (secrets or {}).items() if name not in ACCOUNT.union(gpus or ())},
         cwd=str(place.work),
         log=str(place.log(index)),
         restart="always" if spec.restart == "Always" else "never",
