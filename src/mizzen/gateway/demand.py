@@ -23,6 +23,8 @@ SAMPLES = 10
 """Looks that are averaged: one request more or less, at one instant, starts no process."""
 WRITE_EVERY = 3
 """Looks between two files, at least."""
+USED = 1.0
+"""Seconds that a server counts as asked after a look that found it so: a call may well be over between two looks."""
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,10 @@ class DemandReport:
         self._queues: list[Queue] = []
         self._samples: dict[str, deque[int]] = {}
         """By server: how much was in flight at the last looks."""
+        self._seen: dict[Queue, int] = {}
+        """What each had been asked at the last look."""
+        self._used: dict[str, float] = {}
+        """By server: the last look before which somebody had asked it."""
         self._looks = 0
         self._ticking = self._busy = self._woken = self._complained = False
         self._written: dict[str, Asked] = {}
@@ -53,6 +59,8 @@ class DemandReport:
         self._queues = [queue for queue in queues if queue.server.scaled]
         ids = {queue.server.id for queue in self._queues}
         self._samples = {id_: self._samples.get(id_) or deque([0] * SAMPLES, SAMPLES) for id_ in ids}
+        self._seen = {queue: self._seen.get(queue, 0) for queue in self._queues}
+        self._used = {id_: at for id_, at in self._used.items() if id_ in ids}
         if not self._ticking and (self._queues or self._written):
             self._ticking = True
             self._tick()
@@ -79,12 +87,18 @@ class DemandReport:
             self._call_later(SAMPLE if telling else IDLE, self._tick)
 
     def _look(self) -> None:
-        flying = dict.fromkeys(self._samples, 0)
+        flying, now = dict.fromkeys(self._samples, 0), self._clock()
         self._busy = False
         for queue in self._queues:
             if count := queue.busy:
                 flying[queue.server.id] += count
                 self._busy = True
+            if (asked := _asked(queue)) != self._seen[queue]:
+                self._seen[queue] = asked
+                self._used[queue.server.id] = now
+            self._busy = self._busy or queue.awaited(now)  # told again, where it could not be written
+        self._used = {id_: at for id_, at in self._used.items() if now - at < USED}
+        self._busy = self._busy or bool(self._used)
         for id_, count in flying.items():
             self._samples[id_].append(count)
 
@@ -107,4 +121,13 @@ class DemandReport:
         now = self._clock()
         awaited = {queue.server.id for queue in self._queues if queue.awaited(now)}
         means = {id_: round(sum(samples) / SAMPLES, 1) for id_, samples in self._samples.items()}
-        return {id_: Asked(mean, id_ in awaited) for id_, mean in sorted(means.items()) if mean or id_ in awaited}
+        told = {id_: Asked(mean, id_ in awaited, id_ in self._used) for id_, mean in sorted(means.items())}
+        return {id_: asked for id_, asked in told.items() if asked != _NOTHING}
+
+
+_NOTHING = Asked()
+
+
+def _asked(queue: Queue) -> int:
+    """Grows with whatever is asked of it, also with what its cache knew: who is asked for that is not idle."""
+    return queue.tally.batches + (0 if queue.cache is None else queue.cache.hits)

@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-REMEMBERED = 60.0
-"""Seconds that somebody counts as waiting who was sent away: they may come again."""
 FIRST_GUESS = 5.0
 """Seconds that a start takes, before one was seen."""
 MOST_RETRY = 60
+REMEMBERED = 2.0 * MOST_RETRY
+"""Seconds that somebody counts as waiting who was sent away: they may come again, and not before they were told to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,6 +334,9 @@ class Queue:
 
     def _admits(self, call: Call) -> bool:
         """Is there somebody to answer it, room, and time? What is not admitted has its answer."""
+        if self._elsewhere is not None:  # of somebody who found this queue before the Table changed
+            self._elsewhere([call])
+            return False
         now = self._clock()
         if not self._crew.ready and self.server.wakes:
             return self._may_be_held(call, now)

@@ -9,6 +9,7 @@ gives back a second after the last request, and when it stops; what a killed one
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,8 @@ from mizzen.access.limits import Period
 MOST_TAKEN, PART = 1000, 64
 """At one time: a part of what is left, and no more than that."""
 IDLE_SECONDS = 1.0
+REFUSED_SECONDS = 1.0
+"""Who was told that nothing is left is told so again for so long, before anybody looks for what others gave back."""
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +44,8 @@ class Quotas:
         """Some of what is left of this period, used from now on; 0: nothing is. OSError when it cannot be known."""
         try:
             connection = self._opened()
+            if used.count(connection, share.subject, name) >= share.most:
+                return 0  # who only reads waits for nobody, and makes nobody wait
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
                 before = used.count(connection, share.subject, name)
@@ -104,7 +109,7 @@ class Quotas:
 class Share:
     """What this gateway has taken for one who has a quota, of the period that is now."""
 
-    __slots__ = ("_asked", "_end", "_left", "_name", "_quotas", "most", "period", "subject")
+    __slots__ = ("_asked", "_end", "_left", "_name", "_quotas", "_refused_at", "most", "period", "subject")
 
     def __init__(self, quotas: Quotas, subject: str, period: Period, most: int) -> None:
         self._quotas = quotas
@@ -115,6 +120,7 @@ class Share:
         self._name = ""
         self._end = 0.0
         """Of the period, in seconds since 1970."""
+        self._refused_at = -math.inf
         self._asked = False
 
     def spend(self, wall: float) -> bool:
@@ -122,10 +128,14 @@ class Share:
         self._asked = True
         if wall >= self._end:
             self._left = 0  # of a day that is over
+            self._refused_at = -math.inf
             self._name, self._end = limits.named(self.period, wall), limits.end(self.period, wall)
         if not self._left:
+            if 0 <= wall - self._refused_at < REFUSED_SECONDS:
+                return False
             self._left = self._quotas.take(self, self._name)
         if not self._left:
+            self._refused_at = wall
             return False
         self._left -= 1
         return True

@@ -23,6 +23,8 @@ from mizzen.telemetry.otlp import Context
 
 MOST_LINKS = 32
 """From one call of the model to the others of its batch."""
+MOST_PATH = 1024
+"""Bytes of a path that are kept."""
 
 
 class Times(NamedTuple):
@@ -161,6 +163,8 @@ class Tracer:
         if trace is None or not trace.sampled:
             return
         recording = trace.recording or self._recording(trace)
+        # Thousands may wait to be sent: nothing is kept with them that is as long as who was refused liked.
+        options = options._replace(path=options.path[:MOST_PATH], timeout_ms=None, header_length=None)
         self._put(Ended(recording, options, request_id, code, began, now, self._wall(), bytes_in, bytes_out, served))
 
     def _recording(self, trace: Trace) -> Recording:

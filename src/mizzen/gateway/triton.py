@@ -1,8 +1,10 @@
 """GET /metrics/triton: the same counts under the names that Triton gives them, for dashboards and tools made for it.
 
 A path of its own: who does not ask for it pays nothing, and no series is there twice. Meanings and units are Triton's;
-gateways are added up, and requests count for the model that answers, whatever name they came by. What Triton calls an
-inference is a row there; here it is a request, however many rows it has, so that the average batch is one of requests.
+requests count for the model that answers, whatever name they came by. Each gateway has its label: were they added up,
+the sum would shrink when one of them starts anew, and Prometheus would count the rest a second time. What Triton calls
+an inference is a row there; here it is a request, however many rows it has, so that the average batch is one of
+requests.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ Answers = Callable[[str, str], str]
 
 @dataclass(slots=True)
 class _Sums:
-    """Of one version of a model, in all gateways."""
+    """Of one version of a model, in one gateway."""
 
     succeeded: int = 0
     succeeded_seconds: float = 0.0
@@ -103,12 +105,12 @@ def _added_up(gateways: Sequence[Counts], sees: Sees, answers: Answers) -> list[
     for each in gateways:
         for asked in each.requests:
             if sees(asked.namespace, asked.model):
-                labels = _labels(answers(asked.namespace, asked.model), asked.version, asked.namespace)
+                labels = _labels(each, answers(asked.namespace, asked.model), asked.version, asked.namespace)
                 sums.setdefault(labels, _Sums()).add_requests(asked)
         for of in each.served:
             namespace, name = of.server.split("/", 1)
             if sees(namespace, name):
-                sums.setdefault(_labels(of.model or name, of.version, namespace), _Sums()).add_served(of)
+                sums.setdefault(_labels(each, of.model or name, of.version, namespace), _Sums()).add_served(of)
     return sorted(sums.items(), key=lambda item: item[0])
 
 
@@ -132,9 +134,9 @@ def _families(rows: Sequence[tuple[Labels, _Sums]]) -> Iterable[Family]:
     yield Family(name, "counter", "Number of response cache misses.", misses)
 
 
-def _labels(model: str, version: str, namespace: str) -> Labels:
-    """Triton knows no namespaces: its queries leave out what they do not know."""
-    return ("model", model), ("version", version), ("namespace", namespace)
+def _labels(of: Counts, model: str, version: str, namespace: str) -> Labels:
+    """Triton knows neither namespaces nor gateways: its queries leave out what they do not know."""
+    return ("model", model), ("version", version), ("namespace", namespace), ("gateway", of.gateway)
 
 
 def _microseconds(seconds: float) -> int:

@@ -25,6 +25,8 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     """Requests that wait or are being answered: on average over the last second."""
     awaited: bool = False
     """It has no replica, and somebody waits for one, or was sent away a moment ago to come again."""
+    used: bool = False
+    """Somebody asked it within the last second, however short that was: in flight it may never have been seen."""
 
 
 class Demand(msgspec.Struct, frozen=True):

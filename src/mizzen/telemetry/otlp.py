@@ -68,10 +68,19 @@ def _attributes(field: int, attributes: Attributes) -> bytes:
     return b"".join([_message(field, _attribute(name, value)) for name, value in attributes.items()])
 
 
-@lru_cache(4096, typed=True)
 def _attribute(name: str, value: Value) -> bytes:
-    """Most say the same again and again."""
+    known = not isinstance(value, str) or len(value) <= _LONGEST_KNOWN
+    return _known(name, value) if known else _written(name, value)
+
+
+def _written(name: str, value: Value) -> bytes:
     return _text(1, name) + _message(2, _value(value))
+
+
+_LONGEST_KNOWN = 128
+"""Characters of a text. Longer ones come from outside, are new each time, and would fill the memory."""
+_known = lru_cache(4096, typed=True)(_written)
+"""Most say the same again and again."""
 
 
 def _value(value: Value) -> bytes:

@@ -120,6 +120,23 @@ def test_whoever_waits_wakes_it_also_when_the_plane_was_away(world: World) -> No
     assert world.pass_(), "the file says so until it says otherwise"
 
 
+def test_who_is_asked_all_the_time_for_a_moment_each_does_not_sleep(world: World) -> None:
+    assert world.count(replicas=1, minReplicas=0, quietSeconds=10) == 1
+    for _ in range(30):
+        world.say(used=True)
+        assert not world.pass_(0.5)
+        world.say(in_flight=0.0)
+        assert not world.pass_(0.5)
+    assert world.pass_(10.1)
+    assert world.count(1, minReplicas=0, quietSeconds=10) == 0
+
+
+def test_it_starts_with_replicas_also_where_one_of_them_is_standby(world: World) -> None:
+    assert world.count(replicas=1, standby=1, proven=False) == 1
+    world.scaler.forget(REF)
+    assert world.count(replicas=2, standby=1, proven=False) == 2
+
+
 def test_standby_is_added_and_kept_while_nobody_asks(world: World) -> None:
     assert world.count(replicas=1, standby=2) == 2
     world.say(in_flight=12.0)

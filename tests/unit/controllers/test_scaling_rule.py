@@ -40,7 +40,7 @@ def test_the_count_is_what_the_rule_says_at_every_look(rule: Rule, steps: list[t
     for passed, in_flight, awaited in steps:
         now += passed
         looks.append((now, in_flight, awaited))
-        history.add(now, rule.needed(in_flight, awaited=awaited))
+        history.add(now, rule.needed(in_flight, asked=awaited))
         assert decide(history, now, rule) == by_its_words(rule, looks, now)
     later = now + rule.quiet + 1
     assert decide(history, later, rule) == sorted((rule.least, rule.standby, rule.most))[1]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from mizzen.controllers.scaling.autoscaler import Scaled
+from mizzen.controllers.scaling.autoscaler import Autoscaler, Scaled
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.serving.facts import ServingFacts
 from mizzen.kinds import running
@@ -114,6 +115,19 @@ def test_a_new_version_of_what_rests_has_to_answer_first() -> None:
     assert told(begun).serving_version == "1"
     done = decide(resource, 0, [old, child(resource, "2", "ready")], target="2")
     assert (sizes(done)["im.2"], told(done).serving_version) == (1, "2")
+
+
+def test_a_spec_that_is_refused_does_not_wake_what_rests(tmp_path: Path) -> None:
+    def count(resource: Resource) -> int:
+        scaling = Autoscaler(tmp_path, lambda _: None, clock=lambda: 1000.0)
+        scaled = Serving("http://x", Context(), scaling=scaling)._scaled(resource, InferenceModelSpec.of(resource))
+        assert scaled is not None
+        return scaled.replicas
+
+    refused = ready("False", "VersionNotFound")
+    assert count(server(0, target="9", told=refused)) == 0
+    assert count(server(1, target="9", told=refused)) == 1
+    assert count(server(0, serving=None, told=refused)) == 1, "nobody has seen it answer"
 
 
 def test_a_new_version_takes_over_with_as_many_as_are_wanted_now() -> None:

@@ -14,7 +14,7 @@ from mizzen.access import used
 from mizzen.access.limits import Limit
 from mizzen.access.policy import Actor
 from mizzen.gateway.allowances import Allowance, Allowances
-from mizzen.gateway.quotas import IDLE_SECONDS, Quotas
+from mizzen.gateway.quotas import IDLE_SECONDS, REFUSED_SECONDS, Quotas
 from mizzen.gateway.rates import Pace, Rates
 
 ANN = Actor("ann")
@@ -111,7 +111,7 @@ def test_a_quota_is_never_exceeded_and_all_of_it_can_be_used(tmp_path: Path) -> 
     assert let_in <= 1000
     for timer in timers * 3:
         timer.tick()  # who asks nothing gives back what they have
-    let_in += sum(gateways[0].spend(0.0, NOON) is None for _ in range(200))
+    let_in += sum(gateways[0].spend(0.0, NOON + REFUSED_SECONDS) is None for _ in range(200))
     assert let_in == 1000
     assert machine.used() == {"day": 1000}
 
@@ -134,6 +134,32 @@ def test_one_that_stops_gives_back_what_it_did_not_use(tmp_path: Path) -> None:
     assert machine.used()["day"] == 1000, "so many are taken at once"
     quotas.close()
     assert machine.used() == {"day": 3, "month": 3}
+
+
+def test_who_has_used_all_waits_for_no_other_who_writes(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    assert allowance(machine.gateway()[0], per_day=1).spend(0.0, NOON) is None
+    writer = used.opened(tmp_path / "quotas.db")
+    writer.execute("BEGIN IMMEDIATE")
+    excess = allowance(machine.gateway()[0], per_day=1).spend(0.0, NOON)
+    writer.close()
+    assert excess is not None
+    assert excess.code == 429
+
+
+def test_who_was_refused_is_so_again_for_a_second_without_a_look(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    allowances, quotas = machine.gateway()
+    one, other = allowance(allowances, per_day=64), allowance(machine.gateway()[0], per_day=64)
+    assert sum(other.spend(0.0, NOON) is None for _ in range(65)) == 64
+    assert one.spend(0.0, NOON) is not None
+    writer = used.opened(tmp_path / "quotas.db")
+    used.write(writer, "ann", "2026-11-16", 60)
+    writer.close()
+    assert one.spend(0.0, NOON + 0.9) is not None
+    assert one.spend(0.0, NOON - 5.0) is None, "a clock that is set back locks nobody out"
+    assert other.spend(0.0, NOON + REFUSED_SECONDS) is None
+    quotas.close()
 
 
 def test_a_new_day_begins_anew_and_a_month_goes_on(tmp_path: Path) -> None:

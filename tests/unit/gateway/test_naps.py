@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
+from mizzen.gateway.cache.cached import Cached
 from mizzen.gateway.calls import OK, UNAVAILABLE
-from mizzen.gateway.demand import IDLE, SAMPLE, SAMPLES, WRITE_EVERY, DemandReport
-from mizzen.gateway.naps import FIRST_GUESS, REMEMBERED, Bounds
+from mizzen.gateway.demand import IDLE, SAMPLE, SAMPLES, USED, WRITE_EVERY, DemandReport
+from mizzen.gateway.naps import FIRST_GUESS, MOST_RETRY, Bounds
 from mizzen.graph.plan import Server
 from mizzen.protocol import demand
 from mizzen.protocol.demand import Asked
-from tests.unit.gateway.virtual import World
+from tests.unit.gateway.virtual import Recorded, World
 
 ASLEEP: dict[str, Any] = {"addresses": (), "scaled": True, "wakes": True, "phase": "none runs while nobody asks"}
 
@@ -68,7 +69,8 @@ def test_a_deadline_that_passes_before_anybody_was_there_is_told_as_that() -> No
     assert b"was not within the deadline" in call.ends[0][1]
     assert call.retry == FIRST_GUESS - 2
     assert world.queue.awaited(world.now), "they may come again"
-    assert not world.queue.awaited(world.now + REMEMBERED)
+    assert world.queue.awaited(world.now + MOST_RETRY + 1.0), "when they come as late as they may be told to"
+    assert not world.queue.awaited(world.now + 2 * MOST_RETRY)
 
 
 def test_it_learns_how_long_a_start_takes() -> None:
@@ -101,6 +103,20 @@ def test_what_cannot_be_started_refuses_those_who_wait() -> None:
     world.queue.update(changed(world.queue.server, wakes=False))
     assert call.code == UNAVAILABLE
     assert world.ask("b").code == UNAVAILABLE
+
+
+def test_who_still_knows_the_queue_of_a_version_that_is_served_no_more_is_answered_by_the_next() -> None:
+    for wakes in (True, False):
+        world = World(scaled=wakes, wakes=wakes)
+        world.hand()
+        old = world.switch()
+        hand = world.hand()
+        call = Recorded("late", world.now + 5.0)
+        old.submit(call)
+        assert (old.waiting, call.code) == (0, 0)
+        world.turn()
+        hand.answer(world.queue)
+        assert call.code == OK
 
 
 def test_what_gets_replicas_again_by_another_way_is_waited_for() -> None:
@@ -141,6 +157,62 @@ def test_the_plane_is_told_the_mean_of_the_last_second(tmp_path: Path) -> None:
     hand.answer(world.queue)
     world.wait(SAMPLE * (SAMPLES + WRITE_EVERY))
     assert told.said() == {}
+
+
+def test_calls_that_end_between_two_looks_count_as_asked(tmp_path: Path) -> None:
+    world = World(scaled=True)
+    told = Reporting(tmp_path / "demand", world)
+    hand = world.hand()
+    said = []
+    for _ in range(60):
+        world.ask("a")
+        world.turn()
+        world.wait(0.001)
+        hand.answer(world.queue, 0.001)
+        world.wait(0.75)
+        said.append(told.said().get("default/m", Asked()))
+    assert all(each.used for each in said[1:])
+    assert max(each.in_flight for each in said) < 1.0, "but nobody is in flight for it"
+    world.wait(IDLE + USED + SAMPLE * WRITE_EVERY)
+    assert told.said() == {}
+
+
+def test_one_call_alone_is_told_whenever_it_comes(tmp_path: Path) -> None:
+    for late in range(6):
+        world = World(scaled=True)
+        told = Reporting(tmp_path / f"{late}", world)
+        hand = world.hand()
+        world.wait(late * IDLE + IDLE / 2)
+        world.ask("a")
+        world.turn()
+        hand.answer(world.queue, 0.001)
+        world.wait(IDLE + SAMPLE * WRITE_EVERY)
+        assert told.said() == {"default/m": Asked(used=True)}
+
+
+def test_what_a_cache_answers_counts_as_asked(tmp_path: Path) -> None:
+    world = World(scaled=True, cache_bytes=1 << 20)
+    told = Reporting(tmp_path / "demand", world)
+    world.hand()
+    world.wait(5.0)
+    assert told.said() == {}
+    world.queue.cache = Cached(world.queue, 1 << 20, lambda: world.now)
+    world.queue.cache.hits += 1
+    world.wait(IDLE + SAMPLE * WRITE_EVERY)
+    assert told.said() == {"default/m": Asked(used=True)}
+
+
+def test_a_wish_that_could_not_be_written_is_told_later(tmp_path: Path) -> None:
+    world = World(**ASLEEP)
+    folder = tmp_path / "demand"
+    folder.write_text("in the way")
+    told = Reporting(folder, world)
+    world.queue._nap._wake = told.report.wake
+    world.ask("a", seconds=0.01)
+    world.wait(1.0)
+    folder.unlink()
+    world.wait(1.0)
+    assert told.said()["default/m"].awaited
 
 
 def test_who_asks_for_the_first_replica_is_told_at_once(tmp_path: Path) -> None:

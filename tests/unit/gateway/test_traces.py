@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mizzen.gateway.traces import MOST_PATH
 from mizzen.gateway.tracing import Traced
 from mizzen.telemetry.destination import destination
 from tests.support.collector import INTERNAL, SERVER, Collector, Seen, collecting
@@ -175,6 +176,13 @@ def test_how_requests_end(
     assert (request.name, request.error) == (name, error)
     assert request.attributes["http.response.status_code"] == code
     assert request.attributes.get("error.type") == error
+
+
+def test_of_a_path_without_end_only_its_beginning_is_kept(start: Callable[..., Gateway], collector: Collector) -> None:
+    path = "/v2/" + "x" * 20_000
+    assert start().ask("GET", path, traceparent=PARENT).status == 404
+    (request,) = collector.trace(TRACE, "GET")
+    assert request.attributes["url.path"] == path[:MOST_PATH]
 
 
 def _logged(gateway: Gateway) -> list[dict[str, str]]:

@@ -43,17 +43,21 @@ def answers(_namespace: str, name: str) -> str:
     return "iris" if name == "iris-1" else name
 
 
-def test_gateways_and_names_of_a_model_are_added_up() -> None:
+def sees(_namespace: str, name: str) -> bool:
+    return name != "hidden"
+
+
+def test_names_of_a_model_are_added_up_and_gateways_are_not() -> None:
     gateways = [
-        counted("gateway-0", [requests("iris", {200: 3, 400: 1, 503: 2}, 4.0, 1.0)],
-                [served("default/iris-1", batches=2, items=3, waiting=1)]),
-        counted("gateway-1", [requests("iris-1", {200: 5, 499: 1, 500: 1, 502: 1, 504: 1}, 6.0, 1.0),
+        counted("gateway-0", [requests("iris", {200: 3, 400: 1, 503: 2}, 4.0, 1.0),
+                              requests("iris-1", {200: 5, 499: 1, 500: 1, 502: 1, 504: 1}, 6.0, 1.0),
                               requests("hidden", {200: 9}, 1.0, 0.0)],
-                [served("default/iris-1", batches=3, items=5, waiting=2, cache=Cache(7, 2, 4, 100, 1, 0))]),
+                [served("default/iris-1", batches=2, items=3, waiting=1),
+                 served("default/iris-1", batches=3, items=5, waiting=2, cache=Cache(7, 2, 4, 100, 1, 0))]),
     ]  # fmt: skip
-    text = triton.render(gateways, lambda _, name: name != "hidden", answers)
+    text = triton.render(gateways, sees, answers)
     assert b"hidden" not in text
-    of = ("iris", "default")
+    of = ("gateway-0", "iris", "default")
     assert shown(text) == {
         ("nv_inference_request_success", *of, "1"): 8,
         ("nv_inference_count", *of, "1"): 8,
@@ -71,6 +75,11 @@ def test_gateways_and_names_of_a_model_are_added_up() -> None:
         ("nv_cache_num_hits_per_model", *of, "1"): 7,
         ("nv_cache_num_misses_per_model", *of, "1"): 6,
     }
+    both = shown(
+        triton.render([*gateways, counted("gateway-1", [requests("iris", {200: 4}, 1.0, 0.0)], [])], sees, answers)
+    )
+    assert both.items() >= shown(text).items(), "what another one counts is beside it: a sum would shrink when it ends"
+    assert both["nv_inference_request_success", "gateway-1", *of[1:], "1"] == 4
 
 
 def test_a_gateway_tells_its_own(gateway: Gateway) -> None:
@@ -84,8 +93,8 @@ def test_a_gateway_tells_its_own(gateway: Gateway) -> None:
         return shown(answer.body)
 
     seen: dict[tuple[str, ...], Any] = until(figures)
-    assert seen["nv_inference_request_success", "m", "default", "1"] == 3
-    assert seen["nv_inference_request_failure", "m", "default", "BACKEND", "1"] == 1
-    assert seen["nv_inference_count", "m", "default", "1"] == 4
-    assert seen["nv_inference_request_duration_us", "m", "default", "1"] > 0
+    assert seen["nv_inference_request_success", "gateway-0", "m", "default", "1"] == 3
+    assert seen["nv_inference_request_failure", "gateway-0", "m", "default", "BACKEND", "1"] == 1
+    assert seen["nv_inference_count", "gateway-0", "m", "default", "1"] == 4
+    assert seen["nv_inference_request_duration_us", "gateway-0", "m", "default", "1"] > 0
     assert b"nv_inference" not in gateway.ask("GET", "/metrics").body

@@ -38,3 +38,10 @@ def test_what_is_written_is_read(resource: otlp.Attributes, told: list[otlp.Span
         assert [(link.trace_id, link.span_id) for link in seen.links] == list(span.links)
         assert (seen.status.code, seen.status.message) == (0 if span.error is None else 2, span.error or "")
         assert seen.flags == 0x101 | (0x200 if span.remote else 0)
+
+
+def test_long_texts_are_not_kept() -> None:
+    otlp.request({"a": "short"}, ("mizzen", "1"), [])
+    before = otlp._known.cache_info().currsize
+    otlp.request({"a": "x" * 1000}, ("mizzen", "1"), [])
+    assert otlp._known.cache_info().currsize == before

@@ -75,7 +75,7 @@ class Autoscaler:
         server.rule = rule
         self._restless.add(ref)
         if not proven:
-            server.history.add(now, 1)
+            server.history.add(now, max(1 - rule.standby, 0))
         server.told = decide(server.history, now, rule)
         return Scaled(server.told, server.in_flight, rule.quiet)
 
@@ -89,7 +89,7 @@ class Autoscaler:
         for ref in tuple(self._restless):
             server, asked = self._servers[ref], said.get(ref, ())
             server.in_flight = sum(one.in_flight for one in asked)
-            needed = server.rule.needed(server.in_flight, awaited=any(one.awaited for one in asked))
+            needed = server.rule.needed(server.in_flight, asked=any(one.awaited or one.used for one in asked))
             server.history.add(now, needed)
             if decide(server.history, now, server.rule) != server.told:
                 self._poke(ref)

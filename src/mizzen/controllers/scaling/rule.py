@@ -24,10 +24,11 @@ class Rule:
     standby: int = 0
     """Replicas beyond those that are needed."""
 
-    def needed(self, in_flight: float, *, awaited: bool = False) -> int:
-        """Before any limit. `awaited`: somebody waits for the first replica, or was sent away to come again."""
+    def needed(self, in_flight: float, *, asked: bool = False) -> int:
+        """Before any limit. `asked`: somebody waits for the first replica, or was sent away to come again, or has just
+        been answered."""
         # A mean of many samples is hardly ever exact.
-        return max(math.ceil(in_flight / self.target - 1e-9), 1 if awaited else 0)
+        return max(math.ceil(in_flight / self.target - 1e-9), 1 if asked else 0)
 
     def limited(self, needed: int) -> int:
         return min(max(needed + self.standby, self.least), self.most)

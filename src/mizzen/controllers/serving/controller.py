@@ -121,7 +121,9 @@ class Serving:
         if self._scaling is None or resource.deleting:
             return None
         told = InferenceModelStatus.of(resource)
-        return self._scaling.replicas(resource.ref, spec, told.desired_replicas, proven=told.is_true("Ready"))
+        # What rests has answered before; a spec that is refused, or a version that cannot start, does not wake it.
+        rests = told.desired_replicas == 0 and told.serving_version is not None
+        return self._scaling.replicas(resource.ref, spec, told.desired_replicas, proven=rests or told.is_true("Ready"))
 
     def _unscale(self, ref: Ref) -> None:
         if self._scaling is not None:
