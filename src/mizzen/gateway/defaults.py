@@ -23,8 +23,10 @@ _CODES = {
     "INT64": "q", "FP16": "e", "FP32": "f", "FP64": "d",
 }  # fmt: skip
 _LENGTH = struct.Struct("<I")
-MOST_VALUES = 1 << 20
-"""Of an output that is repeated: a few bytes may say that there are very many rows."""
+MOST_BYTES = 1 << 20
+"""Of what is repeated for each row. Nobody else is answered while it is written."""
+MOST_BODY, MOST_COMMAS = 1 << 20, 1 << 17
+"""Of a request in V1, whose rows have to be counted: above that it costs too much while others wait."""
 
 
 class _Asked(msgspec.Struct):
@@ -43,46 +45,53 @@ class Default:
 
     def __init__(self, constants: Sequence[Constant]) -> None:
         self._constants = {constant.name: constant for constant in constants}
+        self._row_bytes = {constant.name: _row_bytes(constant) for constant in constants if constant.each_row}
 
     def outputs(self, rows: int, names: Collection[str] | None, raw: bool | Collection[str] | None) -> bytes | None:
         """In V2, as a replica would send them; None when there are others among `names`. `raw`: those that are wanted
         as bytes, or True for all; None: the form is the one without any.
         """
         chosen = self._chosen(names)
-        if chosen is None or not _fit(chosen, rows):
+        if chosen is None or not self._fit(chosen, rows):
             return None
         described: list[dict[str, Any]] = []
         data = b""
         for constant in chosen:
-            shape, values = _repeated(constant, rows)
+            times = rows if constant.each_row else 1
+            shape = _shape(constant, rows)
             said = {"name": constant.name, "datatype": constant.datatype, "shape": shape}
             if raw is True or (raw and constant.name in raw):
-                packed = _packed(constant.datatype, values)
+                packed = _packed(constant.datatype, constant.data) * times
                 data += packed
                 described.append({**said, "parameters": {"binary_data_size": len(packed)}})
             else:
-                described.append({**said, "data": values})
+                described.append({**said, "data": constant.data * times})
         text = v2.to_json(described)
         return text if raw is None else _LENGTH.pack(len(text)) + text + data
 
     def predictions(self, body: bytes) -> bytes | None:
         """In V1, the whole answer to this request; None when it cannot be one."""
+        if len(body) > MOST_BODY or body.count(b",") > MOST_COMMAS:
+            return None
         try:
             asked = _decode_asked(body)
             rows = _rows(asked)
         except ValueError:
             return None
-        if not _fit(self._constants.values(), rows):
+        constants = self._constants.values()
+        if not self._fit(constants, rows):
             return None
-        tensors = {constant.name: _repeated(constant, rows) for constant in self._constants.values()}
-        values = {name: _nested(iter(data), shape) for name, (shape, data) in tensors.items()}
+        values = {constant.name: _values(constant, rows) for constant in constants}
         only = next(iter(values.values())) if len(values) == 1 else None
         if asked.instances is None:
             return v2.to_json({"outputs": values if only is None else only})
-        if any(shape[:1] != [rows] for shape, _ in tensors.values()):
+        if any(_shape(constant, rows)[:1] != [rows] for constant in constants):
             return None  # there is one prediction per instance
-        by_row = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
-        return v2.to_json({"predictions": by_row if only is None else only})
+        if only is not None:
+            return v2.to_json({"predictions": only})
+        made = 1 if len(self._row_bytes) == len(values) else rows  # of rows that are all alike, one is enough
+        by_row = [dict(zip(values, row, strict=True)) for row in islice(zip(*values.values(), strict=True), made)]
+        return v2.to_json({"predictions": by_row if made == rows else by_row * rows})
 
     def _chosen(self, names: Collection[str] | None) -> list[Constant] | None:
         if not names:
@@ -92,18 +101,29 @@ class Default:
         return [self._constants[name] for name in names]
 
 
+    def _fit(self, constants: Iterable[Constant], rows: int) -> bool:
+        return rows * sum(self._row_bytes.get(constant.name, 0) for constant in constants) <= MOST_BYTES
+
+
 def default_of(constants: Sequence[Constant]) -> Default | None:
     return Default(constants) if constants else None
 
 
-def _fit(constants: Iterable[Constant], rows: int) -> bool:
-    return all(not constant.each_row or rows * len(constant.data) <= MOST_VALUES for constant in constants)
+def _row_bytes(constant: Constant) -> int:
+    """In whichever form takes most."""
+    text = v2.to_json({constant.name: _nested(iter(constant.data), constant.shape[1:])})
+    return max(len(text), len(_packed(constant.datatype, constant.data)))
 
 
-def _repeated(constant: Constant, rows: int) -> tuple[list[int], list[Any]]:
+def _shape(constant: Constant, rows: int) -> list[int]:
+    return [rows, *constant.shape[1:]] if constant.each_row else list(constant.shape)
+
+
+def _values(constant: Constant, rows: int) -> Any:
+    """As V1 has them. A row that is repeated is made once."""
     if constant.each_row:
-        return [rows, *constant.shape[1:]], constant.data * rows
-    return list(constant.shape), constant.data
+        return [_nested(iter(constant.data), constant.shape[1:])] * rows
+    return _nested(iter(constant.data), constant.shape)
 
 
 def _rows(asked: _Asked) -> int:

@@ -122,8 +122,9 @@ class _V2:
     def default(self, call: Inference, default: Default, why: bytes) -> tuple[bytes, bytes] | None:
         entries, names, *raw = call.item
         shape = entries[0][2]
-        payload = default.outputs(shape[0] if shape else 1, names, raw[0] if raw else None)
-        if payload is None:
+        rows = shape[0] if shape else 1
+        payload = default.outputs(rows, names, raw[0] if raw else None) if rows <= call.size else None
+        if payload is None:  # as for rows that cannot have come: each has a byte at least
             return None
         said = b'%b,"parameters":{"default":true,"default_reason":"%b"}' % (call.id_json, why)
         if call.plain:

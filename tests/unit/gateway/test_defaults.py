@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mizzen.gateway.defaults import MOST_VALUES, Default
+from mizzen.gateway.defaults import MOST_BODY, MOST_BYTES, MOST_COMMAS, Default
 from mizzen.graph.plan import Constant, Plan, Route, Server, Table
 from tests.unit.gateway.harness import LIMITS, Gateway, Response, Runtime, body_of, infer_request, publish, until
 
@@ -185,10 +186,41 @@ def test_what_is_not_by_rows_is_no_answer_to_instances() -> None:
     assert json.loads(default.predictions(b'{"inputs": [[1]]}') or b"")["outputs"]["fixed"] == ["a", "bé"]
 
 
-def test_rows_that_are_only_said_to_be_there_cost_nothing() -> None:
-    assert Default([LABEL]).outputs(MOST_VALUES, None, None) is not None
-    assert Default([LABEL]).outputs(MOST_VALUES + 1, None, None) is None
+@pytest.mark.parametrize(
+    "constant",
+    [LABEL, SCORES, Constant(name="text", datatype="BYTES", shape=(1,), data=["é" * 1000], each_row=True)],
+    ids=lambda constant: constant.name,
+)
+def test_what_is_repeated_has_a_bound_in_bytes(constant: Constant) -> None:
+    default = Default([constant])
+    most = bisect_left(range(2**20), True, key=lambda rows: default.outputs(rows, None, None) is None) - 1
+    for raw in (None, True):
+        assert MOST_BYTES / 8 < len(default.outputs(most, None, raw) or b"") < MOST_BYTES * 1.01
+        assert default.outputs(most + 1, None, raw) is None
+    if most < MOST_COMMAS:
+        assert len(default.predictions(b'{"instances": [%b0]}' % (b"0," * (most - 1))) or b"") < MOST_BYTES * 1.01
+    assert default.predictions(b'{"instances": [%b0]}' % (b"0," * most)) is None
+
+
+def test_what_is_not_repeated_is_answered_whatever_the_rows() -> None:
     assert Default([FIXED]).outputs(2**31, None, None) is not None
+
+
+def test_rows_of_v1_that_cost_much_to_count_are_not_counted() -> None:
+    default = Default([FIXED])
+    assert default.predictions(b'{"inputs": [%b0]}' % (b"0," * MOST_COMMAS)) is not None
+    assert default.predictions(b'{"inputs": [%b0, 0]}' % (b"0," * MOST_COMMAS)) is None
+    assert default.predictions(b'{"inputs": ["%b"]}' % (b"0" * (MOST_BODY - 100))) is not None
+    assert default.predictions(b'{"inputs": ["%b"]}' % (b"0" * MOST_BODY)) is None
+
+
+def test_rows_that_are_only_said_to_be_there_are_not_answered(
+    start_gateway: Callable[..., Gateway], folder: Path
+) -> None:
+    publish_m(folder)
+    said = rows(3).replace(b"[3, 1]", b"[100000, 1]")
+    answer = start_gateway().ask("POST", "/v2/models/m/infer", said)
+    assert (answer.status, "mizzen-default" in answer.headers) == (503, False)
 
 
 def test_deep_shapes() -> None:

@@ -136,7 +136,8 @@ class _Grpc:
     def default(self, call: Inference, default: Default, why: bytes) -> tuple[bytes, bytes] | None:
         entries, names, _ = call.item
         shape = entries[0][2]
-        payload = default.outputs(shape[0] if shape else 1, names, raw=True)
+        rows = shape[0] if shape else 1
+        payload = default.outputs(rows, names, raw=True) if rows <= call.size else None
         return None if payload is None else (self.answer(call, payload)[0] + defaulted(why), b"")
 
 

@@ -6,6 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import grpc
+import pytest
+
 from mizzen.graph.plan import Constant, Plan, Route, Table
 from tests.support.grpcs import Caller, outputs_of, request_of
 from tests.unit.gateway.harness import Gateway, publish, until
@@ -35,3 +38,8 @@ def test_a_default_says_so_in_parameters(start_grpc: Callable[..., Gateway], cal
     assert outputs_of(answer)["sum"].tolist() == [-1.0, -1.0]
     assert answer.parameters["default"].bool_param is True
     assert answer.parameters["default_reason"].string_param == "no ready model"
+    few = request_of("m", [[1.0, 2.0]], "x")
+    few.inputs[0].shape[0] = 1_000_000
+    with pytest.raises(grpc.RpcError) as said:
+        call.infer(few)
+    assert said.value.code() is grpc.StatusCode.UNAVAILABLE
