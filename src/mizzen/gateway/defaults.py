@@ -100,7 +100,6 @@ class Default:
             return None
         return [self._constants[name] for name in names]
 
-
     def _fit(self, constants: Iterable[Constant], rows: int) -> bool:
         return rows * sum(self._row_bytes.get(constant.name, 0) for constant in constants) <= MOST_BYTES
 

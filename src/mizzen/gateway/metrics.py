@@ -89,7 +89,8 @@ def served(queue: Queue) -> Served:
         compute_seconds=tally.compute_seconds, sizes=tally.sizes_by_bounds(), batch_items=tally.items,
         model=queue.server.model, input_seconds=tally.input_seconds, output_seconds=tally.output_seconds,
         cache=None if cache is None else Cache(
-            cache.hits, cache.shares, cache.misses, cache.kept_bytes, cache.entries, cache.evicted
+            cache.hits, cache.shares, cache.misses, cache.kept_bytes, cache.entries, cache.evicted,
+            cache.followers,
         ),
     )  # fmt: skip
 
@@ -143,8 +144,8 @@ _GAUGES: tuple[tuple[str, str, Callable[[Served], float]], ...] = (
     ("mizzen_queue_length", "Calls that wait for a replica.", lambda of: of.waiting),
     (
         "mizzen_held_requests",
-        "Of those, calls that wait because no replica is ready.",
-        lambda of: 0 if of.replicas else of.waiting,
+        "Requests that wait because no replica is ready.",
+        lambda of: 0 if of.replicas else of.waiting + (0 if of.cache is None else of.cache.followers),
     ),
     ("mizzen_queue_bytes", "Bytes of the calls that wait.", lambda of: of.waiting_bytes),
     ("mizzen_calls_in_flight", "Calls that a replica works on.", lambda of: of.in_flight),

@@ -22,6 +22,7 @@ from mizzen.access import published
 from mizzen.gateway.accesslog import FILE_BYTES, AccessLog, Logged
 from mizzen.gateway.allowances import Allowances
 from mizzen.gateway.app import App
+from mizzen.gateway.cache.cached import Room
 from mizzen.gateway.calls import Call
 from mizzen.gateway.census import Census
 from mizzen.gateway.control import Control
@@ -198,7 +199,7 @@ async def serve(
         except OSError as error:  # then the plane waits a while for nothing
             log.warning("cannot write down that table %d is in force: %s", serial, error)
 
-    fleet = Fleet(service, new_queue, loop, acknowledge)
+    fleet = Fleet(service, new_queue, loop, acknowledge, Room(limits.queue_limit, limits.held.calls))
     files = WatchedFile("access", guard.access, permit, loop), TableFile(table, fleet.take, loop)
     for file in files:
         file.start()

@@ -52,13 +52,16 @@ class Fleet:
         new_queue: Callable[[plan.Server, Callable[[Call], bool]], Queue],
         loop: asyncio.AbstractEventLoop,
         taken: Callable[[int], None],
+        room: cached.Room = cached.ENDLESS,
     ) -> None:
-        """`taken` is told the serial of each Table that has come into force."""
+        """`taken` is told the serial of each Table that has come into force. `room`: for those who wait for the calls
+        of others."""
         self.queues: dict[Key, Queue] = {}
         self._service = service
         self._new_queue = new_queue
         self._loop = loop
         self._taken = taken
+        self._room = room
         self._replicas: dict[Place, Replica] = {}
         self._next: plan.Table | None = None
         """Comes into force when all of `_awaited` are ready, or with `_timer`."""
@@ -171,7 +174,7 @@ class Fleet:
         alias: str = "",
     ) -> Endpoint:
         def find(server: str) -> execute.Caller[Call]:
-            return cached.before(queues[server], self._service.clock)
+            return cached.before(queues[server], self._service.clock, self._room)
 
         mine = tuple(queues[server] for server in plan.servers)
         models = frozenset({route.name, route.model} - {""})

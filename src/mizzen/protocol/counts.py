@@ -49,6 +49,8 @@ class Cache(msgspec.Struct, frozen=True):
     bytes: int
     entries: int
     evicted: int
+    followers: int = 0
+    """Requests that wait for the call of another one now."""
 
 
 class Served(msgspec.Struct, frozen=True):

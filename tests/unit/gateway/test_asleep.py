@@ -56,6 +56,17 @@ def test_a_call_is_held_and_the_plane_is_told_at_once(
     until(lambda: asked(folder)[0].servers.get("default/m", Asked()).awaited is False, "nobody waits any more")
 
 
+def test_who_waits_for_the_call_of_another_is_held_too(start_gateway: Callable[..., Gateway], folder: Path) -> None:
+    publish(folder / "table.json", table_of(**ASLEEP, cache_bytes=1 << 20))
+    gateway = start_gateway(replace(LIMITS, held=Bounds(2, 1 << 20)))
+    gateway.wait_ready()
+    with gateway.client() as first, gateway.client() as second:
+        for client in (first, second):
+            client.send(request("POST", "/v2/models/m/infer", body_of([1.0, 2.0])))
+        until(lambda: gateway.figure("mizzen_held_requests") == 2)
+        assert gateway.infer([1.0, 2.0]).status == 503
+
+
 def test_what_only_a_replica_can_tell_wakes_one(
     start_runtime: Callable[..., Runtime], start_gateway: Callable[..., Gateway], folder: Path
 ) -> None:

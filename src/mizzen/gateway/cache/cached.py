@@ -9,14 +9,17 @@ Kept are full answers of the model, also those that came too late for whoever as
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mizzen.gateway.cache.kept import Entry, Kept
 from mizzen.gateway.cache.keys import key_of
-from mizzen.gateway.cache.shared import Shared
-from mizzen.gateway.calls import EXPIRED, OK, Call
-from mizzen.gateway.queues import Queue
+from mizzen.gateway.cache.shared import Crowd, Shared
+from mizzen.gateway.calls import EXPIRED, NOBODY, OK, UNAVAILABLE, Call
+from mizzen.gateway.naps import FIRST_GUESS
+from mizzen.gateway.queues import LOOK_SECONDS, Queue
 
 if TYPE_CHECKING:
     from mizzen.gateway.dialects import Options
@@ -26,22 +29,37 @@ BODY_BYTES = 2048
 """Of bodies that are known whole: to read larger ones costs little beside the rest of them."""
 
 
-def before(queue: Queue, clock: Callable[[], float]) -> Queue | Cached:
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Most requests that wait for one served version, whoever's call it is."""
+
+    waiting: int
+    held: int
+    """While none of its replicas is ready, and one is started."""
+
+
+ENDLESS = Room(1 << 30, 1 << 30)
+
+
+def before(queue: Queue, clock: Callable[[], float], room: Room = ENDLESS) -> Queue | Cached:
     """What calls are submitted to, by what the queue's server says now."""
     most = queue.server.cache_bytes
     if most and queue.cache is None:
-        queue.cache = Cached(queue, most, clock)
+        queue.cache = Cached(queue, most, clock, room)
     return queue.cache if most and queue.cache is not None else queue
 
 
 class Cached:
     __slots__ = (
         "_clock",
+        "_crowd",
         "_era",
         "_found",
         "_kept",
+        "_look_again",
         "_open",
         "_queue",
+        "_room",
         "_shared",
         "hit_seconds",
         "hits",
@@ -49,7 +67,7 @@ class Cached:
         "shares",
     )
 
-    def __init__(self, queue: Queue, most: int, clock: Callable[[], float]) -> None:
+    def __init__(self, queue: Queue, most: int, clock: Callable[[], float], room: Room = ENDLESS) -> None:
         self.hits = self.shares = self.misses = 0
         """Requests that were answered from here, that waited for another one's call, and that made one."""
         self.hit_seconds = 0.0
@@ -63,6 +81,9 @@ class Cached:
         """Those that may be joined."""
         self._open: set[Shared] = set()
         """All that somebody may wait for."""
+        self._crowd = Crowd(self._forget)
+        self._room = room
+        self._look_again = 0.0
 
     @property
     def ready(self) -> bool:
@@ -71,6 +92,11 @@ class Cached:
     @property
     def busy(self) -> int:
         return self._queue.busy
+
+    @property
+    def followers(self) -> int:
+        """Requests that wait for the call of another one."""
+        return self._crowd.followers
 
     @property
     def entries(self) -> int:
@@ -123,12 +149,18 @@ class Cached:
             call.found(entry.payload, now, HIT)
             return
         shared = self._shared.get(key)
-        if shared is not None and shared.live:
+        joins = shared is not None and shared.live
+        if (joins or self._crowd.followers) and self._is_full():
+            self._send_away(call)
+            return
+        if joins and shared is not None:
             self.shares += 1
             shared.join(call)
+            if not self._queue.ready:
+                self._queue.rouse(self._clock())
             return
         self.misses += 1
-        shared = self._shared[key] = Shared(key, self._era, call, self._ended)
+        shared = self._shared[key] = Shared(key, self._era, call, self._ended, self._crowd)
         self._open.add(shared)
         self._queue.submit(shared)
 
@@ -136,13 +168,48 @@ class Cached:
         self._kept.limit(most)
 
     def sweep(self, now: float) -> None:
-        """The queue sees to the deadline of a shared call; to earlier ones of those who joined it nobody else does."""
-        text = self._queue.unanswered
-        for shared in list(self._open):
+        """The queue sees to the deadline of a shared call; to earlier ones of those who joined it nobody else does.
+        Calls that nobody joined cost nothing here, however many wait."""
+        for shared in [each for each in self._crowd.early if each.due <= now]:
             if shared.deadline > now:
-                self._queue.expired += shared.expire(EXPIRED, text, now)
-            if not shared.live:
-                self._forget(shared)
+                self._expire(shared, now)
+            if shared.due >= shared.deadline:
+                self._crowd.early.discard(shared)
+
+    def _expire(self, shared: Shared, now: float) -> None:
+        queue = self._queue
+        if queue.ready or queue.in_flight or not queue.server.wakes:
+            queue.expired += shared.expire(EXPIRED, queue.unanswered, now)
+            return
+        for caller in shared.take_late(now):  # nobody has seen it: the queue says so, as to any that it holds
+            queue.submit(caller)
+
+    @property
+    def _asleep(self) -> bool:
+        return self._queue.server.wakes and not self._queue.ready
+
+    def _is_full(self) -> bool:
+        room = self._room.held if self._asleep else self._room.waiting
+        if self._queue.waiting + self._crowd.followers < room:
+            return False
+        now = self._clock()
+        if now >= self._look_again:  # callers that have gone are counted until somebody looks; not at every call
+            self._look_again = now + LOOK_SECONDS
+            for shared in list(self._open):
+                shared.drop_dead()
+        return self._queue.waiting + self._crowd.followers >= room
+
+    def _send_away(self, call: Call) -> None:
+        now, server = self._clock(), self._queue.server
+        self._queue.shed += 1
+        who = f"'{server.id.rpartition('/')[2]}'"
+        if self._asleep:
+            self._queue.rouse(now)
+            phase = f": {server.phase}" if server.phase else ""
+            text = f"{who} has no replica that is ready{phase}, and too many wait for it already"
+            call.settle(UNAVAILABLE, text.encode(), now, math.ceil(FIRST_GUESS), lacking=NOBODY)
+        else:
+            call.settle(UNAVAILABLE, f"the queue of {who} is full".encode(), now)
 
     def _ended(self, shared: Shared, code: int, payload: bytes) -> None:
         self._forget(shared)
@@ -151,6 +218,7 @@ class Cached:
 
     def _forget(self, shared: Shared) -> None:
         self._open.discard(shared)
+        self._crowd.early.discard(shared)
         if self._shared.get(shared.key) is shared:
             del self._shared[shared.key]
 

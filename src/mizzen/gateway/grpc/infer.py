@@ -121,7 +121,7 @@ class _Grpc:
         signature = queues[0].signature if queues else None
         if signature is not None:
             signature.check(inputs, request.outputs)
-        datas = call.datas
+        datas, call.datas = call.datas, None  # as with the request
         if datas is None:
             datas = raw if len(raw) == len(inputs) and described.contents is None else _datas(described, raw)
         if datas is not raw:
