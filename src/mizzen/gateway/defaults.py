@@ -71,10 +71,8 @@ class Default:
 
     def predictions(self, body: bytes) -> bytes | None:
         """In V1, the whole answer to this request; None when it cannot be one."""
-        if len(body) > MOST_BODY or body.count(b",") > MOST_COMMAS:
-            return None
         try:
-            asked = _decode_asked(body)
+            asked = _asked(body)
             rows = _rows(asked)
         except ValueError:
             return None
@@ -123,6 +121,13 @@ def _values(constant: Constant, rows: int) -> Any:
     if constant.each_row:
         return [_nested(iter(constant.data), constant.shape[1:])] * rows
     return _nested(iter(constant.data), constant.shape)
+
+
+def _asked(body: bytes) -> _Asked:
+    """ValueError."""
+    if len(body) > MOST_BODY or body.count(b",") > MOST_COMMAS:
+        raise ValueError("too large")
+    return _decode_asked(body)
 
 
 def _rows(asked: _Asked) -> int:

@@ -28,7 +28,7 @@ class Request(Recorded):
         self.options = PLAIN
 
     @property
-    def live(self) -> bool:  # type: ignore[override]
+    def live(self) -> bool:
         Request.looks += 1
         return self._live
 
