@@ -32,8 +32,9 @@ READ: tuple[Verb, ...] = ("read",)
 
 PLANE = Target("", "Plane")
 ALLOWED, UNAUTHENTICATED, FORBIDDEN, UNAVAILABLE = 0, 401, 403, 503
-MOST_KNOWN, MOST_RULINGS = 4096, 1024
-"""How many credentials are remembered, and how many answers for each: both are chosen by whoever asks."""
+MOST_KNOWN, MOST_RULINGS, LONGEST_RULED = 4096, 1024, 1024
+"""How many credentials are remembered, how many answers for each, and how long the names may be that one is about: all
+are chosen by whoever asks."""
 
 Credentials = tuple[bytes, ...]
 """The values of a request's Authorization headers."""
@@ -111,7 +112,9 @@ class Permits:
         if ruling is None:
             if len(known.rulings) >= MOST_RULINGS:
                 known.rulings.clear()
-            ruling = known.rulings[key] = self._decide(known, verbs, target)
+            ruling = self._decide(known, verbs, target)
+            if len(target.namespace) + len(target.name) + len(target.alias) <= LONGEST_RULED:
+                known.rulings[key] = ruling
         return ruling
 
     def rule_some(self, given: Credentials, verbs: tuple[Verb, ...], namespace: str) -> Ruling:

@@ -150,6 +150,18 @@ def test_memory_is_bounded_by_nothing_that_is_sent() -> None:
     assert ours.rule((b"Bearer secret",), PREDICT, IRIS).code == 0
 
 
+def test_nor_by_names_that_are_long() -> None:
+    ours = Permits(ann(), anonymous=False, wall=Clock())
+    long = "x" * (permits.LONGEST_RULED + 1)
+    for target in (
+        Target("default", "Model", long),
+        Target(long, "Model", "m"),
+        Target("default", "Model", "m", alias=long),
+    ):
+        assert ours.rule((b"Bearer secret",), PREDICT, target).code == 403
+    assert not ours._known[(b"Bearer secret",)].rulings
+
+
 def test_a_list_is_shown_to_whoever_may_see_something_of_it() -> None:
     ours = Permits(ann(), anonymous=False, wall=Clock())
     assert ours.rule_some((b"Bearer secret",), SEE, "default").code == 0

@@ -16,14 +16,18 @@ from mizzen.gateway.calls import BAD_REQUEST, OK, UNAVAILABLE
 from mizzen.gateway.dialects import Options
 from mizzen.gateway.grpc import status
 from mizzen.gateway.grpc.openings import Opening, Unfit
-from mizzen.gateway.infer import Service
+from mizzen.gateway.infer import Asked, Service
 from mizzen.gateway.intake import CROWDED, Share, keep
 from mizzen.gateway.metrics import GONE
-from mizzen.gateway.permits import ALLOWED, PLANE, PREDICT, READ
+from mizzen.gateway.permits import ALLOWED, PLANE, PREDICT, READ, Ruling
 from mizzen.web.http2.streams import Stream
 
 PREFIX = struct.Struct(">BL")
 """Before each message: whether it is packed, and how long it is."""
+QUESTION_BYTES = 64 << 10
+"""Of a message that is read here, and not by a model."""
+UNASKED_BYTES = 16 << 10
+"""Of one for a model that has not come whole, beyond which it matters who sends it."""
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +62,17 @@ class Visit:
         self.stream.refuse(status.refusal(unfit.code, unfit.text, retry=unfit.retry, request_id=request_id))
         self.note(request_id, unfit.code)
 
+    def require(self, ruling: Ruling) -> None:
+        """Unfit, and written down, where it is a refusal."""
+        if ruling.code != ALLOWED:
+            self.service.note(Asked("POST", self.opening.method, self.opening.credentials), ruling)
+            raise Unfit(ruling.code, ruling.reason, int(ruling.code == UNAVAILABLE))
+
+    def require_known(self) -> None:
+        """Unfit for who may call nothing at all here."""
+        opening = self.opening
+        self.require(self.service.permits.rule_some(opening.credentials, (*PREDICT, *READ), opening.namespace))
+
     def note(self, request_id: bytes, code: int, bytes_out: int = 0, options: Options | None = None) -> None:
         """For the access log, and for who traces it."""
         service, opening = self.service, self.opening
@@ -74,12 +89,14 @@ class Visit:
 class Unary:
     """A Receiver. `begin` gets the message, and returns what to do when nobody waits any more."""
 
-    __slots__ = ("_begin", "_cancel", "_most", "_parts", "_share", "_size", "_visit")
+    __slots__ = ("_begin", "_cancel", "_most", "_parts", "_share", "_size", "_visit", "_welcome")
 
     def __init__(self, visit: Visit, begin: Callable[[Visit, bytes], Callable[[], object]], most: int) -> None:
         self._visit = visit
         self._begin = begin
         self._most = most
+        self._welcome = most <= QUESTION_BYTES
+        """Whoever sends it: they may, or it is so little that its answer says whether they may."""
         self._parts: list[bytes | bytearray] = []
         self._size = 0
         self._share: Share | None = None
@@ -96,8 +113,12 @@ class Unary:
             return
         if self._share is None:
             self._share = Share(self._visit.service.intake)
-            if not self._welcome():
-                return
+        try:
+            if self._size > UNASKED_BYTES:
+                self._require_welcome()
+        except Unfit as unfit:
+            self._refuse(unfit)
+            return
         if not self._share.grow(self._size):
             self._refuse(Unfit(UNAVAILABLE, CROWDED, 1))
 
@@ -112,6 +133,7 @@ class Unary:
             return
         try:
             self._require_packed(body)
+            self._require_welcome()
         except Unfit as unfit:
             visit.refuse(unfit)
         else:
@@ -124,16 +146,17 @@ class Unary:
         else:
             self._visit.note(self._visit.opening.options.id, GONE)
 
+    def moved(self) -> None:
+        """All of its answer waits already."""
+
     def stopping(self) -> None:
         """It is answered first."""
 
-    def _welcome(self) -> bool:
-        """Whether more of the message is waited for: not where its sender may call nothing at all."""
-        visit = self._visit
-        ruling = visit.service.permits.rule_some(visit.opening.credentials, (*PREDICT, *READ), visit.opening.namespace)
-        if ruling.code != ALLOWED:
-            self._refuse(Unfit(ruling.code, ruling.reason))
-        return ruling.code == ALLOWED
+    def _require_welcome(self) -> None:
+        """Unfit: more of the message is not waited for, nor is it unpacked, for who may call nothing at all."""
+        if not self._welcome:
+            self._visit.require_known()
+            self._welcome = True
 
     def _require_packed(self, body: bytes) -> None:
         """One message that has to be unpacked first, and can be."""

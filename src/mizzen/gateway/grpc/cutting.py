@@ -29,6 +29,10 @@ class Cutter:
     def feed(self, data: bytes) -> None:
         self._data += data
 
+    def drop(self) -> None:
+        """What is left of them is not needed."""
+        self._data = bytearray()
+
     def next(self) -> bytes | None:
         """The next message; None: there is none yet. Unfit."""
         data = self._data

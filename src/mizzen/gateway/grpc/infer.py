@@ -18,7 +18,7 @@ from mizzen.gateway.grpc.fields import Malformed
 from mizzen.gateway.grpc.openings import Unfit
 from mizzen.gateway.grpc.request import Described, Request, Requests
 from mizzen.gateway.grpc.response import Responses, defaulted
-from mizzen.gateway.infer import Asked, Inference, Service
+from mizzen.gateway.infer import Inference, Service
 from mizzen.gateway.metrics import GONE
 from mizzen.gateway.permits import ALLOWED, PREDICT
 from mizzen.gateway.routes import Endpoint, Routes
@@ -211,9 +211,7 @@ class Inferring:
                 self._spend(visit, ruling.allowance, endpoint)
             return endpoint
         visit.named = opening.namespace, name, version
-        if ruling.code != ALLOWED:
-            service.note(Asked("POST", opening.method, opening.credentials), ruling)
-            raise Unfit(ruling.code, ruling.reason, int(ruling.code == UNAVAILABLE))
+        visit.require(ruling)
         assert missing is not None
         early = isinstance(missing, Unavailable)
         raise Unfit(UNAVAILABLE if early else 404, missing.message, int(early))

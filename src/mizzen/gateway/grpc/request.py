@@ -121,6 +121,8 @@ def _described(said: bytes) -> Described:
             contents.append(pieces)
         elif number == 6:
             outputs.append(_output(fields.inner(value), left))
+    _require_short(model, "model_name")
+    _require_short(version, "model_version")
     given = contents if any(contents) else None
     try:
         request = _checked(inputs, outputs, parameters)
@@ -200,6 +202,12 @@ def _add_parameter(parameters: dict[str, Any], entry: memoryview, left: Iterator
             parameters[name] = fields.double(value)
         elif number == 5:
             parameters[name] = fields.signed(value) & 0xFFFF_FFFF_FFFF_FFFF
+
+
+def _require_short(name: str, where: str) -> None:
+    """What is asked about a name is remembered by it."""
+    if len(name) > v2.MAX_NAME:
+        raise Malformed(f"{where} is longer than {v2.MAX_NAME} characters")
 
 
 def _count(left: Iterator[int]) -> None:

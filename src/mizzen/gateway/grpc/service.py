@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeAlias
 
-from mizzen.gateway.calls import BAD_REQUEST, UNAVAILABLE
+from mizzen.gateway.calls import BAD_REQUEST
 from mizzen.gateway.dialects import PLAIN
 from mizzen.gateway.grpc import openings, reflection, status
 from mizzen.gateway.grpc.about import QUESTIONS, Answering
-from mizzen.gateway.grpc.calls import Unary, Visit, begun
+from mizzen.gateway.grpc.calls import QUESTION_BYTES, Unary, Visit, begun
 from mizzen.gateway.grpc.health import Health
 from mizzen.gateway.grpc.infer import Inferring
 from mizzen.gateway.grpc.openings import Opening, Stranger, Unfit
@@ -18,15 +18,13 @@ from mizzen.gateway.grpc.stream_infer import StreamInfer
 from mizzen.gateway.grpc.streaming import Streamed, Talks
 from mizzen.gateway.infer import Asked, Service
 from mizzen.gateway.loopback import Verdicts
-from mizzen.gateway.permits import ALLOWED, FORBIDDEN, PLANE, READ
+from mizzen.gateway.permits import FORBIDDEN, PLANE, READ
 from mizzen.protocol.v2 import cited
 from mizzen.web.http2.headers import Head
 from mizzen.web.http2.streams import Receiver, Stream
 
 INFER = f"/{reflection.INFERENCE}/ModelInfer"
 STREAM_INFER = f"/{reflection.INFERENCE}/ModelStreamInfer"
-QUESTION_BYTES = 64 << 10
-"""Of a message that is read here, and not by a model."""
 
 _NOBODY = Opening("", [], [], (), "", b"", 0.0, PLAIN)
 
@@ -97,6 +95,7 @@ class GrpcService:
         if answer is not None:
             return Unary(visit, partial(_begin, answer), QUESTION_BYTES)
         if method == STREAM_INFER:
+            visit.require_known()
             return StreamInfer(visit, self._inferring, self._service.max_body_bytes, self._talks)
         if method == f"/{reflection.HEALTH}/Watch":
             return Streamed(visit, partial(self._health.watch, visit), QUESTION_BYTES, self._talks)
@@ -107,11 +106,7 @@ class GrpcService:
 
     def _require_reader(self, visit: Visit) -> None:
         """As who asks REST for its openapi.json."""
-        opening = visit.opening
-        ruling = self._service.permits.rule(opening.credentials, READ, PLANE)
-        if ruling.code != ALLOWED:
-            self._service.note(Asked("POST", opening.method, opening.credentials), ruling)
-            raise Unfit(ruling.code, ruling.reason, int(ruling.code == UNAVAILABLE))
+        visit.require(self._service.permits.rule(visit.opening.credentials, READ, PLANE))
 
 
 def _begin(answer: _Answer, visit: Visit, message: bytes) -> Callable[[], object]:

@@ -25,7 +25,6 @@ WAITING = 32
 MOST_TALKS = 8192
 UNREAD = 256 << 10
 """Bytes of answers that are not taken, beyond which there are no more."""
-LOOK_SECONDS = 0.05
 STOPPING = "this gateway is being stopped; ask again"
 
 log = logging.getLogger(__name__)
@@ -65,6 +64,8 @@ class Talk:
         self._over = self._advancing = False
 
     def received(self, data: bytes) -> None:
+        if self._over:  # its end waits until the client takes what comes before it
+            return
         self._cutter.feed(data)
         if not self._share.grow(len(self._cutter)):
             self.end(Unfit(UNAVAILABLE, CROWDED, 1))
@@ -76,8 +77,12 @@ class Talk:
         self.advance()
 
     def cancelled(self) -> None:
-        self._close()
-        self._visit.note(self._visit.opening.options.id, GONE)
+        if not self._over:
+            self._close()
+            self._visit.note(self._visit.opening.options.id, GONE)
+
+    def moved(self) -> None:
+        self.advance()
 
     def stopping(self) -> None:
         self.end(Unfit(UNAVAILABLE, STOPPING))
@@ -164,9 +169,12 @@ class Talk:
             self._stream.begin(status.head(options.id or self._visit.service.new_id()))
 
     def _close(self) -> None:
+        """Once."""
         self._over = True
         self._talks.count -= 1
+        self._cutter.drop()
         self._share.end()
+        self._stream.hold(True)
         self.dropped()
 
 
@@ -176,7 +184,7 @@ class Streamed(Talk):
     def __init__(self, visit: Visit, respond: Respond, most: int, talks: Talks) -> None:
         super().__init__(visit, most, talks)
         self._messages: deque[bytes] = deque()
-        self._come = asyncio.Event()
+        self._come, self._moved = asyncio.Event(), asyncio.Event()
         self._last = False
         self._task = asyncio.ensure_future(self._run(respond))
 
@@ -186,6 +194,10 @@ class Streamed(Talk):
     def taken(self, message: bytes) -> None:
         self._messages.append(message)
         self._come.set()
+
+    def moved(self) -> None:
+        super().moved()
+        self._moved.set()
 
     def drained(self) -> None:
         self._last = True
@@ -208,10 +220,11 @@ class Streamed(Talk):
             self.end()
 
     async def _read_enough(self) -> None:
-        while True:
-            if self._stream.unsent <= UNREAD:
-                return
-            await asyncio.sleep(LOOK_SECONDS)
+        """Others have their turn in any case: there may be thousands of answers that take no waiting."""
+        await asyncio.sleep(0)
+        while self._stream.unsent > UNREAD:
+            self._moved.clear()
+            await self._moved.wait()
 
     async def _asked(self) -> AsyncIterator[bytes]:
         while True:

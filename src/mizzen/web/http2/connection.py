@@ -246,9 +246,9 @@ class Http2Protocol(WireProtocol):
             stream.window += more
             if not more or stream.window > frames.MOST_WINDOW:
                 self._give_up(stream, Code.FLOW_CONTROL_ERROR)
-            elif stream in self._blocked and not self._paused:
+            elif stream in self._blocked and not self.paused:
                 del self._blocked[stream]
-                stream.pump()
+                stream.resume()
             else:
                 self._note_noise()
             return

@@ -22,6 +22,9 @@ class Receiver(Protocol):
     def cancelled(self) -> None:
         """Nobody waits for the answer any more. Not called once it is complete."""
 
+    def moved(self) -> None:
+        """The client has taken some of the answer that it would not take before."""
+
     def stopping(self) -> None:
         """The server is being stopped: who would go on for ever comes to an end."""
 
@@ -40,11 +43,16 @@ class Wire(Protocol):
     """Bytes of data that it may still send."""
     frame_bytes: int
     """Most of them in one frame."""
+    paused: bool
+    """The client does not read what was sent: it gets no more data, whatever windows it gives."""
 
     @property
     def now(self) -> float: ...
 
     def send(self, data: bytes) -> None: ...
+
+    def wrote(self, size: int) -> None:
+        """So many bytes of data."""
 
     def sent(self) -> None:
         """A whole piece of data."""
@@ -99,7 +107,7 @@ class Stream:
         size, wire = len(body), self._wire
         if self._done:
             return
-        if size <= self.window and size <= wire.window and size <= wire.frame_bytes:
+        if size <= self.window and size <= wire.window and size <= wire.frame_bytes and not wire.paused:
             self.window -= size
             wire.window -= size
             write, id_ = frames.head, self.id
@@ -149,7 +157,7 @@ class Stream:
                 self._end()
                 return
             room = min(len(data), self.window, wire.window, wire.frame_bytes)
-            if room <= 0 and data:
+            if data and (room <= 0 or wire.paused):
                 wire.blocked(self)
                 return
             self.window -= room
@@ -157,11 +165,18 @@ class Stream:
             self.unsent -= room
             self.moved_at = wire.now
             wire.send(frames.frame(frames.DATA, 0, self.id, bytes(data[:room])))
+            wire.wrote(room)
             if room == len(data):
                 self._pending.popleft()
                 wire.sent()
             else:
                 self._pending[0] = (memoryview(data)[room:], None)
+
+    def resume(self) -> None:
+        """It could not send, and perhaps can now."""
+        self.pump()
+        if self.receiver is not None:
+            self.receiver.moved()
 
     def hold(self, holding: bool) -> None:
         """Whether the client is kept from sending more, beyond what it was allowed before."""

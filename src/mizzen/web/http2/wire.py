@@ -23,6 +23,9 @@ NOISE, QUIET, QUIET_OF_DATA = 10_000, 20, 4
 """How much noise a client may make, beyond which it is sent away, and how much of it each call makes up for, and each
 piece of an answer that has many: clients say that they have them. A tenth of it is forgotten every second."""
 
+SOON_BYTES = 256 << 10
+"""Of data that waits to be written with what else is answered in this turn: beyond it we have to know who reads it."""
+
 _FIRST_WINDOW = 65_535
 _PING = frames.frame(frames.PING, 0, 0, b"mizzen?!")
 
@@ -57,7 +60,9 @@ class WireProtocol(Guest):
         self._first_window = _FIRST_WINDOW
         """Of each stream, for what we send."""
         self._out: list[bytes] = []
-        self._paused = False
+        self._out_bytes = 0
+        """Of data in it."""
+        self.paused = False
         self._leaving = False
         """It was told that no more is answered than has been asked."""
         self._deaf = False
@@ -90,11 +95,11 @@ class WireProtocol(Guest):
         return False
 
     def pause_writing(self) -> None:
-        self._paused = True
+        self.paused = True
         self.transport.pause_reading()  # who does not read answers may not ask more
 
     def resume_writing(self) -> None:
-        self._paused = False
+        self.paused = False
         self.transport.resume_reading()
         self._pump()
 
@@ -108,6 +113,11 @@ class WireProtocol(Guest):
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(data)
+
+    def wrote(self, size: int) -> None:
+        self._out_bytes += size
+        if self._out_bytes > SOON_BYTES:
+            self._flush()
 
     def sent(self) -> None:
         self._noise = max(0, self._noise - QUIET_OF_DATA)
@@ -180,7 +190,7 @@ class WireProtocol(Guest):
     def _ask_if_alive(self, now: float) -> None:
         """Whoever waits for what may be long in coming says nothing meanwhile, and so does who is gone."""
         patience = self._door.patience
-        if now - self._heard_at <= patience.stalled or self._paused:
+        if now - self._heard_at <= patience.stalled or self.paused:
             return
         if self._asked_at < self._heard_at:
             self._asked_at = now
@@ -191,20 +201,22 @@ class WireProtocol(Guest):
     # Writing
 
     def _flush(self) -> None:
-        out, self._out = self._out, []
+        out, self._out, self._out_bytes = self._out, [], 0
         if out and not self.transport.is_closing():
             self.transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def _pump(self) -> None:
         """Those that could not send may be able to now, in turns."""
-        if self._paused or not self._blocked:
+        if self.paused or not self._blocked:
             return
         blocked, self._blocked = self._blocked, {}
+        waiting: dict[Stream, None] = {}
         for stream in blocked:
-            if self.window > 0:
-                stream.pump()
+            if self.window > 0 and not self.paused:
+                stream.resume()
             else:
-                self._blocked[stream] = None
+                waiting[stream] = None
+        self._blocked = waiting | self._blocked  # who had no turn has the next one
 
     # The end
 

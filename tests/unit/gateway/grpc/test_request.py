@@ -108,8 +108,10 @@ def test_not_everything_is_remembered() -> None:
     reader = Requests()
     for count in range(3 * REMEMBERED):
         reader.read(Message(model_name=f"m{count}", inputs=[{"name": "x", "datatype": "FP64"}]).SerializeToString())
-    reader.read(Message(model_name="m" * LONGEST_TO_KEEP).SerializeToString())
-    assert len(reader._known) <= REMEMBERED
+    known = len(reader._known)
+    inputs = [{"name": "x" * 500, "datatype": "FP64"}] * (LONGEST_TO_KEEP // 500 + 1)
+    reader.read(Message(model_name="long", inputs=inputs).SerializeToString())
+    assert len(reader._known) == known <= REMEMBERED
 
 
 @pytest.mark.parametrize("part", [b"\x2a\x00", b"\x32\x00", b"\x22\x00", b"\x3a\x00", b"\x52\x00", b"\x58\x01"])

@@ -13,6 +13,7 @@ import pytest
 from mizzen.access.limits import Limit
 from tests.support import grpcs
 from tests.support.grpcs import SERVICE, Caller, outputs_of, request_of
+from tests.support.http2 import Raw, message
 from tests.unit.gateway import guarded as people
 from tests.unit.gateway.guarded import Clock, noted, permit, predict, see, table
 from tests.unit.gateway.harness import Gateway, publish, until
@@ -132,6 +133,34 @@ def test_who_may_call_nothing_is_not_listened_to_for_long(walled: Gateway, call:
     large = request_of("iris", [[1.0, 2.0]] * 60_000, "x")
     for who, code in (("", "UNAUTHENTICATED"), ("nobody", "UNAUTHENTICATED")):
         assert ended(lambda who=who: by(call, who).infer(large))[0] == code  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("method", ["/grpc.health.v1.Health/Check", f"/{SERVICE}/ServerLive"])
+def test_what_needs_no_token_needs_none_in_two_frames_either(walled: Gateway, method: str) -> None:
+    with Raw(walled.grpc_port) as client:
+        client.open(1, method)
+        client.bring(1, message(b""), end=True)
+        assert client.code(1) == 0
+
+
+@pytest.mark.parametrize("rows", [1, 5000])
+def test_refusals_are_written_down_however_a_message_is_cut(walled: Gateway, folder: Path, rows: int) -> None:
+    with Raw(walled.grpc_port) as client:
+        client.open(1, f"/{SERVICE}/ModelInfer", (b"authorization", b"Bearer guessed"))
+        client.bring(1, message(request_of("iris", [[1, 2]] * rows, "x").SerializeToString()), end=True)
+        assert client.code(1) == 16
+    [refusal] = noted(folder)
+    assert (refusal.verb, refusal.path) == ("authenticate", f"/{SERVICE}/ModelInfer")
+
+
+def test_a_stream_is_only_for_who_may_call_something(walled: Gateway, folder: Path) -> None:
+    with Raw(walled.grpc_port) as client:
+        client.open(1, f"/{SERVICE}/ModelStreamInfer")
+        assert client.code(1) == 16
+        client.open(3, f"/{SERVICE}/ModelStreamInfer", (b"authorization", b"Bearer ann-token"))
+        client.bring(3, message(request_of("iris", [[1, 2]], "x").SerializeToString()), end=True)
+        assert client.code(3) == 0
+    assert [(each.actor, each.path) for each in noted(folder)] == [("anonymous", f"/{SERVICE}/ModelStreamInfer")]
 
 
 def test_reflection_is_for_who_may_read_the_plane(walled: Gateway, call: Caller) -> None:

@@ -40,6 +40,7 @@ class Echo:
         self.data = bytearray()
         self.gone: bool = False
         self.stopped: bool = False
+        self.moves = 0
         self._host = host
 
     def received(self, data: bytes) -> None:
@@ -55,6 +56,9 @@ class Echo:
     def cancelled(self) -> None:
         assert not self.gone
         self.gone = True
+
+    def moved(self) -> None:
+        self.moves += 1
 
     def stopping(self) -> None:
         self.stopped = True
@@ -77,11 +81,15 @@ class Transport(asyncio.Transport):
         super().__init__()
         self.written = b""
         self.untaken = 0
+        self.full: Callable[[], object] | None = None
+        """Called once something is written: what asyncio's do when they have more than they like."""
         self.reading = True
         self.closed = self.aborted = False
 
     def write(self, data: Any) -> None:
         self.written += data
+        if self.full is not None:
+            self.full()
 
     def get_write_buffer_size(self) -> int:
         return self.untaken

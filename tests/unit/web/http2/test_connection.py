@@ -101,6 +101,53 @@ def test_a_connections_window_is_shared_in_turns() -> None:
     assert sum(len(frame.payload) for frame in peer.came() if frame.kind == frames.DATA) == 160_000 - 65_535
 
 
+def test_who_does_not_read_gets_no_data_whatever_windows_it_gives() -> None:
+    peer = Peer(EchoHost(prompt=False))
+    peer.send(frames.settings({frames.INITIAL_WINDOW_SIZE: 1 << 30}), frames.window_update(0, 1 << 30))
+    peer.send(peer.call(1, b"x" * 1000), peer.call(3, b"y" * 1000))
+    first, second = peer.host.calls
+    peer.came()
+    peer.protocol.pause_writing()
+    first.answer()
+    assert not [frame for frame in peer.came() if frame.kind == frames.DATA]
+    assert first.stream.unsent == 1000
+    peer.protocol.resume_writing()
+    assert [len(frame.payload) for frame in peer.came() if frame.kind == frames.DATA] == [1000]
+    # Nor is it found out only after all was made that there was to say in this turn.
+    peer.transport.full = peer.protocol.pause_writing
+    second.answer(10_000)
+    assert second.stream.unsent > 9_000_000
+    assert len(peer.transport.written) < 1 << 20
+    peer.transport.full = None
+    assert not second.moves
+    peer.protocol.resume_writing()
+    assert not peer.protocol._streams
+
+
+def test_who_has_more_to_say_is_told_when_the_client_takes_it() -> None:
+    peer = Peer(EchoHost(prompt=False))
+    peer.send(frames.settings({frames.INITIAL_WINDOW_SIZE: 0}), peer.call(1), peer.call(3))
+    for call in peer.host.calls:
+        call.stream.write(b"z" * 4000)
+    peer.send(frames.window_update(1, 2000))
+    assert [call.moves for call in peer.host.calls] == [1, 0]
+    peer.send(frames.settings({frames.INITIAL_WINDOW_SIZE: 4000}))
+    assert [call.moves for call in peer.host.calls] == [2, 1]
+    peer.send(frames.window_update(1, 2000))
+    assert [call.moves for call in peer.host.calls] == [2, 1]
+
+
+def test_who_had_no_turn_has_the_next_one() -> None:
+    peer = Peer(EchoHost(prompt=False))
+    peer.send(frames.settings({frames.INITIAL_WINDOW_SIZE: 1 << 20}), peer.call(1), peer.call(3))
+    for call in peer.host.calls:
+        call.stream.write(b"z" * 100_000)
+    peer.came()
+    for _ in range(2):
+        peer.send(frames.window_update(0, 5000))
+    assert [frame.stream for frame in peer.came() if frame.kind == frames.DATA] == [1, 3]
+
+
 def test_who_sends_much_is_told_that_it_came() -> None:
     peer = Peer()
     piece = bytes(frames.FRAME_BYTES)
