@@ -26,9 +26,11 @@ Sees = Callable[[str, str], bool]
 class Counters:
     """The requests of one callable name and version."""
 
-    __slots__ = ("buckets", "codes", "defaults", "failed_seconds", "in_flight", "seconds")
+    __slots__ = ("buckets", "codes", "defaults", "failed_seconds", "in_flight", "of", "seconds")
 
-    def __init__(self) -> None:
+    def __init__(self, of: str = "") -> None:
+        """`of`: the model that answers to the name, where it is another."""
+        self.of = of
         self.codes: Counter[int] = Counter()
         self.defaults: Counter[bytes] = Counter()
         """Answers that a default was, by why; their code is 200."""
@@ -55,8 +57,13 @@ class Metrics:
         """Requests that reached no model, by code."""
         self._requests: dict[tuple[str, str, str], Counters] = {}
 
-    def counters(self, namespace: str, name: str, version: str) -> Counters:
-        return self._requests.setdefault((namespace, name, version), Counters())
+    def counters(self, namespace: str, name: str, version: str, of: str = "") -> Counters:
+        """`of`: the model that answers to the name, where it is another. What one answered counts for no other."""
+        key = namespace, name, version
+        found = self._requests.get(key)
+        if found is None or found.of != of:
+            found = self._requests[key] = Counters(of)
+        return found
 
     def keep(self, named: Collection[tuple[str, str, str]]) -> None:
         """Forget all others, unless a request of theirs is under way: versions come and go for ever."""
@@ -75,6 +82,7 @@ class Metrics:
                 each.in_flight,
                 each.failed_seconds,
                 {why.decode(): count for why, count in each.defaults.items()},
+                each.of,
             )
             for key, each in sorted(item for item in self._requests.items() if item[1].codes or item[1].in_flight)
         ]

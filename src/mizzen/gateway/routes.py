@@ -111,12 +111,6 @@ class Routes:
         known = [known for space, known in self.names if space == namespace]
         raise NotFound(f"no model '{cited(name)}'{place}{_did_you_mean(cited(name), known)}")
 
-    def model(self, namespace: str, name: str) -> str:
-        """The one that answers to this name, as far as it is known."""
-        found = self.names.get((namespace, name))
-        queues = () if found is None else found.current.queues
-        return queues[0].server.model if queues else name
-
     def find(self, namespace: str, name: str, version: str | None, *, label: bool = False) -> Endpoint:
         """NotFound names what is missing, and what may have been meant. Unavailable before the first Table."""
         found = self.name(namespace, name)

@@ -191,7 +191,7 @@ class Fleet:
             submit=execute.run(plan, find) if mine else self._refuse,
             timeout=min((CEILING_SECONDS, *timeouts)),
             head=v2.answer_head(route.name, version),
-            counters=self._service.metrics.counters(route.namespace, route.name, version),
+            counters=self._service.metrics.counters(route.namespace, route.name, version, route.model),
             unserved=unserved,
             cache=mine[0].cache if len(mine) == 1 and mine[0].server.cache_bytes else None,
             default=default_of(plan.default),

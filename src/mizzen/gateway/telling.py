@@ -144,10 +144,7 @@ class Teller:
             return self._sees(asked, namespace, name)
 
         counted = self._counted()
-        if found.what == "triton":
-            text = triton.render(counted, sees, self._service.routes.model)
-        else:
-            text = metrics.render(counted, sees)
+        text = triton.render(counted, sees) if found.what == "triton" else metrics.render(counted, sees)
         return Answer(200, text, (PROMETHEUS,))
 
     def _described(self, headers: Iterable[Header]) -> Answer:

@@ -21,9 +21,6 @@ from mizzen.protocol.exposition import Family, Labels, Sample
 REASONS = {UNAVAILABLE: "REJECTED", EXPIRED: "REJECTED", GONE: "CANCELED", FAILED: "BACKEND", LOST: "BACKEND"}
 OTHER = "OTHER"
 
-Answers = Callable[[str, str], str]
-"""The model that answers to a name in a namespace."""
-
 
 @dataclass(slots=True)
 class _Sums:
@@ -96,16 +93,16 @@ _COUNTERS: tuple[tuple[str, str, Callable[[_Sums], int]], ...] = (
 )
 
 
-def render(gateways: Sequence[Counts], sees: Sees, answers: Answers) -> bytes:
-    return exposition.render(_families(_added_up(gateways, sees, answers)))
+def render(gateways: Sequence[Counts], sees: Sees) -> bytes:
+    return exposition.render(_families(_added_up(gateways, sees)))
 
 
-def _added_up(gateways: Sequence[Counts], sees: Sees, answers: Answers) -> list[tuple[Labels, _Sums]]:
+def _added_up(gateways: Sequence[Counts], sees: Sees) -> list[tuple[Labels, _Sums]]:
     sums: dict[Labels, _Sums] = {}
     for each in gateways:
         for asked in each.requests:
             if sees(asked.namespace, asked.model):
-                labels = _labels(each, answers(asked.namespace, asked.model), asked.version, asked.namespace)
+                labels = _labels(each, asked.of or asked.model, asked.version, asked.namespace)
                 sums.setdefault(labels, _Sums()).add_requests(asked)
         for of in each.served:
             namespace, name = of.server.split("/", 1)

@@ -37,6 +37,8 @@ class Requests(msgspec.Struct, frozen=True):
     """Of all but those that were answered with 200."""
     defaults: dict[str, int] = {}
     """How many were answered by a default, by why; their code is 200."""
+    of: str = ""
+    """Whose versions answered them; empty: those of `model`."""
 
 
 class Cache(msgspec.Struct, frozen=True):

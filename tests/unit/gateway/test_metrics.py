@@ -67,6 +67,19 @@ def test_counters_live_as_long_as_their_version_is_named() -> None:
     assert b'version="2"' not in metrics.render([counted(mine)], everything)
 
 
+def test_what_one_model_answered_does_not_count_for_the_next_of_that_name() -> None:
+    mine = Metrics()
+    before = mine.counters("default", "best", "1", "iris")
+    before.ended(200, 0.1)
+    assert mine.counters("default", "best", "1", "iris") is before
+    (told,) = mine.requests()
+    assert (told.model, told.of, told.codes) == ("best", "iris", {200: 1})
+    after = mine.counters("default", "best", "1", "wine")
+    after.ended(500, 0.1)
+    (told,) = mine.requests()
+    assert (told.model, told.of, told.codes) == ("best", "wine", {500: 1})
+
+
 def test_label_values_are_escaped() -> None:
     mine = Metrics()
     mine.counters("default", 'a"b\\c\nd', "1").ended(200, 0.1)

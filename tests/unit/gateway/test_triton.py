@@ -12,7 +12,9 @@ from tests.unit.gateway.harness import Gateway, body_of, until
 
 
 def requests(name: str, codes: dict[int, int], seconds: float, failed: float) -> Requests:
-    return Requests("default", name, "1", codes, [0] * (len(BOUNDS) + 1), seconds, 0, failed)
+    return Requests(
+        "default", name, "1", codes, [0] * (len(BOUNDS) + 1), seconds, 0, failed, of="iris" if name == "iris-1" else ""
+    )
 
 
 def served(server: str, *, batches: int, items: int, waiting: int, cache: Cache | None = None) -> Served:
@@ -39,10 +41,6 @@ def shown(text: bytes) -> dict[tuple[str, ...], float]:
     return found
 
 
-def answers(_namespace: str, name: str) -> str:
-    return "iris" if name == "iris-1" else name
-
-
 def sees(_namespace: str, name: str) -> bool:
     return name != "hidden"
 
@@ -55,7 +53,7 @@ def test_names_of_a_model_are_added_up_and_gateways_are_not() -> None:
                 [served("default/iris-1", batches=2, items=3, waiting=1),
                  served("default/iris-1", batches=3, items=5, waiting=2, cache=Cache(7, 2, 4, 100, 1, 0))]),
     ]  # fmt: skip
-    text = triton.render(gateways, sees, answers)
+    text = triton.render(gateways, sees)
     assert b"hidden" not in text
     of = ("gateway-0", "iris", "default")
     assert shown(text) == {
@@ -75,9 +73,7 @@ def test_names_of_a_model_are_added_up_and_gateways_are_not() -> None:
         ("nv_cache_num_hits_per_model", *of, "1"): 7,
         ("nv_cache_num_misses_per_model", *of, "1"): 6,
     }
-    both = shown(
-        triton.render([*gateways, counted("gateway-1", [requests("iris", {200: 4}, 1.0, 0.0)], [])], sees, answers)
-    )
+    both = shown(triton.render([*gateways, counted("gateway-1", [requests("iris", {200: 4}, 1.0, 0.0)], [])], sees))
     assert both.items() >= shown(text).items(), "what another one counts is beside it: a sum would shrink when it ends"
     assert both["nv_inference_request_success", "gateway-1", *of[1:], "1"] == 4
 
