@@ -136,6 +136,7 @@ class Settings:
     environment_wheels: str = _setting(
         "", "Folder of wheels (relative to the data dir) that those packages are taken from alone; empty: an index."
     )
+    environment_minutes: float = _setting(30.0, "Minutes that building one environment may take.")
     environment_hours: float = _setting(168.0, "Hours that an environment is kept which nothing served needs any more.")
     disk_low_bytes: int = _setting(
         512 << 20, "Bytes of the disk that files of versions leave free: below it none are taken (507). 0: no limit."
@@ -276,7 +277,7 @@ class Settings:
             "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "held_limit", "held_bytes",
             "max_body_bytes",
             "max_upload_bytes", "max_unpacked_bytes", "keep_events", "untaken_seconds",
-            "garbage_hours", "environment_hours", "audit_refusal_rows", "log_bytes",
+            "garbage_hours", "environment_minutes", "environment_hours", "audit_refusal_rows", "log_bytes",
         )  # fmt: skip
         faults += [Fault(name, "must be above 0") for name in above_0 if getattr(self, name) <= 0]
         return [*faults, *self._faults_of_keeping()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import io
 from collections.abc import Callable, Iterator
@@ -11,9 +12,13 @@ from pathlib import Path
 import pytest
 
 from mizzen.blobs.backed import BackedBlobs
+from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.objects import ObjectBlobs
 from mizzen.blobs.store import BlobStore, Stored, opened
 from mizzen.errors import NotFound, Unavailable
+from mizzen.kinds.meta import Meta, Resource
+from mizzen.server.collection import collect_garbage
+from tests.contract.stores import open_sqlite
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "plugins" / "lookup" / "src"
 
@@ -77,7 +82,7 @@ def test_a_lost_disk_is_filled_again(store: BlobStore, tmp_path: Path) -> None:
     blob = BackedBlobs(tmp_path / "disk", store).put_bytes(b"weights")
     assert store.has(blob.digest), "before it is acknowledged"
     new = BackedBlobs(tmp_path / "another", store)
-    assert [one.digest for one in new.stored()] == [blob.digest]
+    assert [one.digest for one in new.stored_behind()] == [blob.digest]
     assert new.hold([blob.digest, digest(b"?")]) == {digest(b"?")}
     assert new.path(blob.digest).read_bytes() == b"weights"
     with new.batch() as several:
@@ -92,9 +97,45 @@ def test_what_is_collected_goes_from_both(store: BlobStore, tmp_path: Path) -> N
     blob = blobs.put_bytes(b"weights")
     assert not blobs.remove(blob.digest, datetime.now(UTC) - timedelta(hours=1)), "somebody has just put it"
     assert store.has(blob.digest)
+    assert not blobs.remove_behind(blob.digest), "it is here"
     assert blobs.remove(blob.digest, datetime.now(UTC) + timedelta(hours=1))
+    assert blobs.remove_behind(blob.digest)
     assert not store.has(blob.digest)
     assert list(blobs.stored()) == []
+
+
+def test_what_is_put_while_it_is_deleted_behind_stays_in_both(store: BlobStore, tmp_path: Path) -> None:
+    blobs = BackedBlobs(tmp_path / "disk", store)
+    blob = blobs.put_bytes(b"weights")
+    assert blobs.remove(blob.digest, datetime.now(UTC) + timedelta(hours=1))
+    delete = store.delete
+
+    def put_first(digest: str) -> None:
+        blobs.put_bytes(b"weights")
+        delete(digest)
+
+    store.delete = put_first  # type: ignore[method-assign]
+    assert not blobs.remove_behind(blob.digest)
+    assert store.has(blob.digest)
+
+
+def test_garbage_goes_from_both_and_what_is_only_here_gets_behind(store: BlobStore, tmp_path: Path) -> None:
+    blobs = BackedBlobs(tmp_path / "disk", store)
+    late = FileBlobs(tmp_path / "disk").put_bytes(b"from before there was a store")
+
+    async def body() -> None:
+        objects = await open_sqlite(tmp_path)
+        try:
+            artifacts = [{"path": "w", "digest": late.digest}]
+            await objects.create(Resource("ModelVersion", Meta("v"), {"model": "m", "artifacts": artifacts}), "ann")
+            blobs.put_bytes(b"garbage")
+            tomorrow = datetime.now(UTC) + timedelta(days=2)
+            assert (await collect_garbage(objects, blobs, tomorrow)).files == 1
+            assert [one.digest for one in blobs.stored()] == [one.digest for one in store.stored()] == [late.digest]
+        finally:
+            await objects.close()
+
+    asyncio.run(body())
 
 
 class Away:
@@ -123,6 +164,29 @@ def test_one_that_does_not_answer_is_told_and_nothing_is_acknowledged(tmp_path: 
     with pytest.raises(Unavailable, match="does not give a file"):
         blobs.path(digest(b"other"))
     assert blobs.path(digest(b"weights")).is_file(), "what is on the disk is had all the same"
+
+
+class Zoneless(Away):
+    """A plug-in that tells no zone, which cannot be compared with ours."""
+
+    def stored(self) -> Iterator[Stored]:
+        yield Stored(digest(b"behind"), 6, datetime(2020, 1, 1))  # noqa: DTZ001
+
+
+@pytest.mark.parametrize("behind", [Away(), Zoneless()])
+def test_one_that_does_not_answer_holds_up_nothing_here(tmp_path: Path, behind: BlobStore) -> None:
+    blobs = BackedBlobs(tmp_path / "disk", behind)
+    FileBlobs(tmp_path / "disk").put_bytes(b"garbage")
+
+    async def body() -> None:
+        objects = await open_sqlite(tmp_path)
+        try:
+            assert (await collect_garbage(objects, blobs, datetime.now(UTC) + timedelta(days=2))).files == 1
+        finally:
+            await objects.close()
+
+    asyncio.run(body())
+    assert list(blobs.stored()) == []
 
 
 def test_what_comes_must_be_what_it_is_called(tmp_path: Path) -> None:

@@ -22,14 +22,17 @@ log = logging.getLogger(__name__)
 
 def making(settings: Settings) -> Making:
     wheels = str(settings.root / settings.environment_wheels) if settings.environment_wheels else ""
-    return Making(settings.environment_tool, wheels)
+    return Making(settings.environment_tool, wheels, settings.environment_minutes * 60)
 
 
 async def keep_clearing(engine: LocalEngine, hours: float, *, every: float = _EVERY) -> None:
     while True:
         await asyncio.sleep(every)
-        for key in await engine.clear_environments(hours * 3600):
-            log.info("removed environment %s: nothing has needed it for %g hours", key, hours)
+        try:
+            for key in await engine.clear_environments(hours * 3600):
+                log.info("removed environment %s: nothing has needed it for %g hours", key, hours)
+        except OSError:
+            log.exception("cannot remove environments that nothing needs; trying again")
 
 
 def kept(data_dir: Path) -> list[dict[str, Any]]:

@@ -1,11 +1,12 @@
 """Blobs on this disk with a BlobStore behind them: what is put is in both before it is acknowledged, what is missing
-here is fetched, and what is collected goes from both.
+here is fetched, and what is collected goes from here, then from behind: a store that is away holds up only the latter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
 
 from mizzen.blobs import content
@@ -35,25 +36,34 @@ class BackedBlobs(FileBlobs):
                 missing.add(digest)
         return frozenset(missing)
 
-    def stored(self) -> Iterator[Stored]:
-        """Those that are only behind, too: nobody else would ever collect them."""
-        here = set()
-        for one in super().stored():
-            here.add(one.digest)
-            yield one
+    def stored_behind(self) -> Iterator[Stored]:
         try:
-            yield from (one for one in self._behind.stored() if one.digest not in here)
+            for one in self._behind.stored():
+                # A store that tells no zone is a plug-in's: taken as UTC, as its clock most likely is.
+                yield one if one.touched.tzinfo is not None else replace(one, touched=one.touched.replace(tzinfo=UTC))
         except Exception as error:
             raise unavailable("list its files", error) from error
 
-    def remove(self, digest: str, untouched_since: datetime) -> bool:
-        if not super().remove(digest, untouched_since) and super()._place(digest).is_file():
+    def remove_behind(self, digest: str) -> bool:
+        place = self._place(digest)
+        if place.is_file():
             return False
         try:
             self._behind.delete(digest)
+            if place.is_file():  # put meanwhile, and acknowledged: it may have been this copy that was just deleted
+                self._behind.put(digest, place)
+                return False
         except Exception as error:
             raise unavailable("delete a file", error) from error
         return True
+
+    def put_behind(self, digest: str) -> None:
+        try:
+            self._behind.put(digest, self._place(digest))
+        except FileNotFoundError:  # collected meanwhile
+            return
+        except Exception as error:
+            raise unavailable("keep a file", error) from error
 
     def _kept(self, file: Path, blob: Blob) -> Path:
         folder = super()._kept(file, blob)

@@ -195,6 +195,17 @@ class FileBlobs:
                 return False
         return True
 
+    def stored_behind(self) -> Iterator[Stored]:
+        """All that a store behind this folder has, in no order. Unavailable."""
+        return iter(())
+
+    def remove_behind(self, digest: str) -> bool:
+        """Delete a blob there, unless it is here. Unavailable."""
+        return False
+
+    def put_behind(self, digest: str) -> None:
+        """Put one there that is here. Unavailable."""
+
     def collect(self, source: Path, stop: threading.Event | None = None) -> tuple[Entry, ...]:
         """Store a file, or every file of a folder, ordered by path. Invalid, with all faults, before storing any.
 
@@ -211,11 +222,11 @@ class FileBlobs:
         """Make `target` a folder that holds exactly these files; nothing happens when it does already.
 
         It appears whole, or not at all. What is done to its files is not done to the blobs. One caller at a time for
-        each target. NotFound, also for a blob that is damaged; Invalid for a path that leads out of it.
+        each target. NotFound, also for a blob that is damaged; Invalid for a path that leads out of it; NoRoom.
         """
         files = {path: (digest, self.path(digest)) for path, digest in folders.checked(entries).items()}
         try:
-            folders.lay_out(files, target)
+            folders.lay_out(files, target, self.room.for_copies if self.room is not None else None)
         except OSError as error:
             raise Unavailable(f"cannot lay out {target}: {error}") from error
 

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
@@ -111,11 +111,11 @@ def checked(entries: Iterable[HasContent]) -> dict[str, str]:
     return digests
 
 
-def lay_out(files: Mapping[str, tuple[str, Path]], target: Path) -> None:
+def lay_out(files: Mapping[str, tuple[str, Path]], target: Path, ask: Callable[[int], None] | None = None) -> None:
     """Make `target` a folder of exactly these files, path to (digest, content): built beside it, then renamed.
 
     The files are nobody else's: not linked, because whoever runs with them may write to them. NotFound when a
-    content does not have its digest.
+    content does not have its digest. `ask` is told of the bytes before any is written, and may refuse.
     """
     # Fixed names, so that what a killed process left is found and removed by the next.
     new, old, marker = (target.with_name(f".{target.name}.{word}") for word in ("new", "old", "laid"))
@@ -123,6 +123,8 @@ def lay_out(files: Mapping[str, tuple[str, Path]], target: Path) -> None:
         return
     _remove(new)
     _remove(old)
+    if ask is not None:
+        ask(sum(source.stat().st_size for _, source in files.values()))
     new.mkdir(parents=True)
     laid: dict[str, Any] = {}
     for path, (digest, source) in files.items():

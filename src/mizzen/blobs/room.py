@@ -70,6 +70,16 @@ class Room:
                 hint=_FREE,
             )
 
+    def for_copies(self, size: int) -> None:
+        """NoRoom when so many bytes would leave less than `critical`. For copies of files that are here already, which
+        serving needs: a version is gone back to also when no new one would be taken."""
+        if self.critical and (left := self.free(self.folder)) - size < self.critical:
+            raise NoRoom(
+                f"the disk has no room for a copy of {size:,} bytes: {left:,} bytes are free, and {self.critical:,} "
+                "are kept (disk_critical_bytes)",
+                hint=_FREE,
+            )
+
     def for_writes(self) -> None:
         """NoRoom when nothing may be added to the store, but for what is done within `freeing`."""
         if self.critical and not _freeing.get() and (left := self.free(self.folder)) < self.critical:

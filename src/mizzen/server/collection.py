@@ -38,10 +38,29 @@ async def collect_garbage(store: Store, blobs: FileBlobs, now: datetime, grace: 
     old = await asyncio.to_thread(lambda: {item.digest: item.size for item in blobs.stored() if item.touched < before})
     kept = await named_digests(store) if old else frozenset()
     gone = await asyncio.to_thread(
-        lambda: [size for digest, size in old.items() if digest not in kept and blobs.remove(digest, before)]
+        lambda: {one: size for one, size in old.items() if one not in kept and blobs.remove(one, before)}
     )
     uploads = await asyncio.to_thread(Uploads(blobs).collect, before)
-    return Collected(len(gone), sum(gone), uploads)
+    try:
+        gone |= await _collect_behind(store, blobs, before)
+    except MizzenError as error:  # what is here makes room whether or not the store behind it answers
+        log.warning("cannot collect files behind the disk: %s; trying again", error)
+    return Collected(len(gone), sum(gone.values()), uploads)
+
+
+async def _collect_behind(store: Store, blobs: FileBlobs, before: datetime) -> dict[str, int]:
+    """The sizes of files that were only behind by now. What is only here gets there: it was put before there
+    was a store, or while it was away."""
+    behind = await asyncio.to_thread(lambda: {item.digest: item for item in blobs.stored_behind()})
+    old = {digest: item.size for digest, item in behind.items() if item.touched < before}
+    kept = await named_digests(store) if old else frozenset()
+
+    def settle() -> dict[str, int]:
+        for digest in [item.digest for item in blobs.stored() if item.digest not in behind]:
+            blobs.put_behind(digest)
+        return {one: size for one, size in old.items() if one not in kept and blobs.remove_behind(one)}
+
+    return await asyncio.to_thread(settle)
 
 
 async def keep_collecting(
@@ -54,6 +73,9 @@ async def keep_collecting(
             done = await collect_garbage(store, blobs, now(), grace)
         except MizzenError as error:
             log.warning("cannot collect files that nobody names: %s; trying again", error)
+            continue
+        except Exception:  # a store behind may be anybody's code, and must not end the plane
+            log.exception("cannot collect files that nobody names; trying again")
             continue
         if done != Collected():
             log.info("collected %d files (%d bytes) and %d uploads", done.files, done.size, done.uploads)

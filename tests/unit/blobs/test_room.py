@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.files import Entry, FileBlobs
 from mizzen.blobs.room import Level, Room, free_bytes, freeing
 from mizzen.blobs.uploads import Uploads
 from mizzen.errors import NoRoom, Unavailable
@@ -88,6 +88,21 @@ def test_uploads_are_refused_by_the_size_they_announce(tmp_path: Path) -> None:
     with uploads.piece("ann", digest, 3 * MB, len(data)) as piece:
         piece.write(data[3 * MB :])
         assert uploads.finish("ann", digest, len(data)) is not None
+
+
+def test_copies_for_serving_leave_what_the_store_needs(tmp_path: Path) -> None:
+    disk = Disk(10 * MB)
+    blobs = FileBlobs(tmp_path / "blobs", Room(tmp_path, 5 * MB, MB, disk))
+    blob = blobs.put_bytes(bytes(2 * MB))
+    entries = [Entry("weights", blob.digest, blob.size)]
+    disk.free = 3 * MB - 1
+    with pytest.raises(NoRoom, match="no room for a copy of 2,097,152 bytes"):
+        blobs.lay_out(entries, tmp_path / "work")
+    assert not (tmp_path / "work").exists()
+    disk.free = 3 * MB
+    blobs.lay_out(entries, tmp_path / "work")
+    disk.free = 0
+    blobs.lay_out(entries, tmp_path / "work")  # it is there already
 
 
 def taken(ask: Callable[[], None]) -> bool:

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.room import Room
 from mizzen.engines.engine import Observation
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.environments.environments import AT_ONCE, Environments, Making, log_of
@@ -70,7 +71,12 @@ class Clock:
 
 @contextlib.asynccontextmanager
 async def opened(
-    plane: Supervised, index: Path, *, tool: str = "auto", now: Callable[[], float] | None = None
+    plane: Supervised,
+    index: Path,
+    *,
+    tool: str = "auto",
+    now: Callable[[], float] | None = None,
+    room: Room | None = None,
 ) -> AsyncIterator[Environments]:
     """As an engine has them."""
 
@@ -84,7 +90,7 @@ async def opened(
 
     making = Making(tool, str(index))
     given = {"now": now} if now is not None else {}
-    yield Environments(plane.home, asking, python=sys.executable, making=making, **given)
+    yield Environments(plane.home, asking, python=sys.executable, making=making, room=room, **given)
 
 
 def wanting(*lines: str) -> Environment:
@@ -229,6 +235,7 @@ def test_a_package_without_numpy_s_name_is_no_use(plane: Supervised, tmp_path: P
             found = await settled(environments, "a", wanting())
             assert isinstance(found, Obstacle)
             assert "libfoo.so: not found" in found.message
+            assert not place_of(plane, wanting()).folder.exists(), "what failed takes no room"
 
     asyncio.run(body())
 
@@ -263,10 +270,46 @@ def test_a_builder_that_is_killed_leaves_nothing_that_is_used(plane: Supervised,
             found = await settled(environments, "a", wanting("thing"))
             assert isinstance(found, Obstacle)
             assert "ended by itself with code 137" in found.message
+            assert not place_of(plane, wanting("thing")).folder.exists()
             gate.touch()
             clock.ahead += 11
             assert isinstance(await settled(environments, "a", wanting("thing")), Built)
             assert not builders(plane)
+
+    asyncio.run(body())
+
+
+def test_a_build_that_takes_too_long_is_ended(plane: Supervised, tmp_path: Path) -> None:
+    gate, clock = tmp_path / "gate", Clock()
+    _slow(tmp_path / "w", gate, "thing")
+
+    async def body() -> None:
+        async with opened(plane, tmp_path / "w", now=clock) as environments:
+            await _building(plane, environments, wanting("thing"))
+            clock.ahead += 1801
+            found = await settled(environments, "a", wanting("thing"))
+            assert isinstance(found, Obstacle)
+            assert "it took longer than 30 minutes" in found.message
+            assert not builders(plane)
+            assert not place_of(plane, wanting("thing")).folder.exists()
+            gate.touch()
+            clock.ahead += 11
+            assert isinstance(await settled(environments, "a", wanting("thing")), Built)
+
+    asyncio.run(body())
+
+
+def test_without_room_nothing_is_built(plane: Supervised, index: Path) -> None:
+    free = [10]
+
+    async def body() -> None:
+        async with opened(plane, index, room=Room(plane.home.data_dir, 100, 1, lambda _: free[0])) as environments:
+            found = await environments.of("a", wanting())
+            assert isinstance(found, Obstacle)
+            assert (found.state, found.reason) == ("waiting", "NoRoom")
+            assert not builders(plane)
+            free[0] = 1000
+            assert isinstance(await settled(environments, "a", wanting()), Built)
 
     asyncio.run(body())
 

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Capability, Observation
 from mizzen.engines.local import logs
-from mizzen.engines.local.environments.environments import Environments, Making
+from mizzen.engines.local.environments.environments import NO_ROOM, Environments, Making
 from mizzen.engines.local.gpus import Device
 from mizzen.engines.local.holdings import Given, Gpus
 from mizzen.engines.local.reloads import Reloads
@@ -36,7 +36,7 @@ from mizzen.engines.local.replicas import (
     unseen,
 )
 from mizzen.engines.local.sight import Sight
-from mizzen.errors import Invalid, MizzenError, NotFound, Unavailable
+from mizzen.errors import Invalid, MizzenError, NoRoom, NotFound, Unavailable
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec, WorkloadStatus
 from mizzen.supervisor.client import Client, Refused, SupervisorGone
@@ -84,7 +84,9 @@ class LocalEngine:
         self._gpus = Gpus(home, gpus)
         self._sight = Sight(home, self._hint)
         self._reloads = Reloads(self._sight, self._hint)
-        self._environments = Environments(home, self._supervisor, python=python, making=making, now=now)
+        self._environments = Environments(
+            home, self._supervisor, python=python, making=making, room=blobs.room, now=now
+        )
         self._looking: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
@@ -229,6 +231,8 @@ class LocalEngine:
             await self._lay_out(place, spec)
         except (Invalid, NotFound) as error:
             return {}, None, Obstacle("failed", error.message)
+        except NoRoom as error:
+            return {}, None, Obstacle("waiting", error.message, NO_ROOM)
         built = await self._environments.of(place.uid, spec.environment) if spec.environment is not None else None
         if isinstance(built, Obstacle):
             return {}, None, built

@@ -39,6 +39,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         whole = Builder(place, order, environ).build()
     except (Failed, pythons.NotHere, tools.NoTool, OSError) as error:
         _say(f"gave up after {time.time() - began:.1f} s" + ("" if isinstance(error, Failed) else f": {error}"))
+        shutil.rmtree(place.folder, ignore_errors=True)  # it may be for want of room that it failed
         write_json(place.failure, {"message": str(error), "time": time.time(), "attempt": order.get("attempt", 0)})
         return 1
     finally:

@@ -21,9 +21,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mizzen.blobs.room import Room
 from mizzen.engines.local.environments import parts
 from mizzen.engines.local.environments.recipe import PREFIX, EnvironmentPlace, Recipe, Whole, last_used, root_of
 from mizzen.engines.local.replicas import Built, Obstacle
+from mizzen.errors import NoRoom
 from mizzen.kinds.workload import Environment
 from mizzen.supervisor.client import Client, SupervisorGone
 from mizzen.supervisor.home import Home, read_json, write_json
@@ -33,6 +35,7 @@ AT_ONCE = 2
 """Builds. Each of them uses the network, the disk and all cores."""
 BUILDING = "BuildingEnvironment"
 FAILED = "EnvironmentFailed"
+NO_ROOM = "NoRoom"
 _MODULE = "mizzen.engines.local.environments.build"
 _NOTED_EVERY = 600.0
 
@@ -45,6 +48,8 @@ class Making:
     """One of `tools.NAMES`."""
     wheels: str = ""
     """A folder of wheels that packages are taken from; empty: the index that uv or pip are set to."""
+    seconds: float = 1800.0
+    """That one build may take: whatever it waits for, others wait for its place."""
 
 
 class Environments:
@@ -55,13 +60,15 @@ class Environments:
         *,
         python: str,
         making: Making,
+        room: Room | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`python` is our own interpreter, which runs the builder."""
+        """`python` is our own interpreter, which runs the builder. `room`: asked before each build."""
         self._home = home
         self._supervisor = supervisor
         self._python = python
         self._making = making
+        self._room = room
         self._now = now
         self._turn = asyncio.Lock()
         self._wanted: dict[str, str] = {}
@@ -77,7 +84,8 @@ class Environments:
         async with self._turn:
             before, self._wanted[uid] = self._wanted.get(uid), recipe.key
             if before is not None and before != recipe.key:
-                await self._abandon(before)
+                with suppress(SupervisorGone):  # as in release
+                    await self._abandon(before)
             whole = _whole(place)
             if whole is None:
                 try:
@@ -130,6 +138,9 @@ class Environments:
             views = {view.key: view for view in await client.list(PREFIX)}
             mine = views.pop(place.process, None)
             if mine is not None and mine.state in (State.RUNNING, State.WAITING, State.STOPPING):
+                if mine.state is not State.STOPPING and self._overdue(place):
+                    _note_failure(place, f"it took longer than {self._making.seconds / 60:g} minutes", self._now())
+                    await client.remove(place.process)
                 return Obstacle("waiting", _progress(place, self._now()), BUILDING)
             if mine is not None:
                 await client.remove(place.process)
@@ -139,16 +150,27 @@ class Environments:
                     _note_end(place, mine, self._now())
             failure: Any = read_json(place.failure)
             if failure is not None and self._now() < failure["time"] + retry_after(failure["attempt"]):
+                if place.folder.exists():  # of a builder that was ended: it may be for want of room
+                    await asyncio.to_thread(shutil.rmtree, place.folder, ignore_errors=True)
                 return Obstacle("waiting", _failed(failure), FAILED)
             running = sum(view.state is State.RUNNING for view in views.values())
             if running >= AT_ONCE:
                 return Obstacle("waiting", f"its environment is built after {running} others", BUILDING)
+            try:
+                if self._room is not None:
+                    self._room.for_files()
+            except NoRoom as error:
+                return Obstacle("waiting", f"its environment is not built: {error.message}", NO_ROOM)
             attempt = failure["attempt"] + 1 if failure is not None else 0
             self._settled.discard(place.key)
-            order = {**asdict(recipe), **asdict(self._making), "attempt": attempt}
+            order = {**asdict(recipe), **asdict(self._making), "attempt": attempt, "time": self._now()}
             await asyncio.to_thread(_order, place, order)
             await client.apply(self._process(place))
             return Obstacle("waiting", _progress(place, self._now()), BUILDING)
+
+    def _overdue(self, place: EnvironmentPlace) -> bool:
+        order: Any = read_json(place.order) or {}
+        return bool(self._now() > order.get("time", self._now()) + self._making.seconds)
 
     def _process(self, place: EnvironmentPlace) -> ProcessSpec:
         return ProcessSpec(
@@ -220,11 +242,13 @@ def _order(place: EnvironmentPlace, order: dict[str, Any]) -> None:
 
 def _note_end(place: EnvironmentPlace, view: ProcessView, now: float) -> None:
     """Of a builder that did not come to say why it ended."""
-    if read_json(place.failure) is not None:
-        return
+    if read_json(place.failure) is None:
+        code = "" if view.exit_code is None else f" with code {view.exit_code}"
+        _note_failure(place, f"what built it ended by itself{code}", now)
+
+
+def _note_failure(place: EnvironmentPlace, message: str, now: float) -> None:
     order: Any = read_json(place.order) or {}
-    code = "" if view.exit_code is None else f" with code {view.exit_code}"
-    message = f"what built it ended by itself{code}"
     write_json(place.failure, {"message": message, "time": now, "attempt": order.get("attempt", 0)})
 
 
@@ -256,6 +280,7 @@ def _clear(root: Path, home: Home, keep: set[str], before: float) -> list[str]:
         gone.append(key)
     # What was printed is of use to whoever wonders why it failed, also when they have taken back what wanted it.
     for log in home.logs.glob(f"{PREFIX}*.log*"):
-        if log.name.partition(".")[0].removeprefix(PREFIX) not in keep and log.stat().st_mtime < before:
-            log.unlink(missing_ok=True)
+        with suppress(OSError):  # the supervisor removes old ones, too; and what is no file is not ours
+            if log.name.partition(".")[0].removeprefix(PREFIX) not in keep and log.stat().st_mtime < before:
+                log.unlink(missing_ok=True)
     return gone
