@@ -23,7 +23,9 @@ KEYS: Final = ("secret-key", "page-key", "admin-token")
 """Who reads them may do everything, and open every secret."""
 TLS: Final = "tls"
 """The CA, and what it signed: clients that trust the plane go on trusting it where it is restored."""
-OTHERS: Final = ("settings.toml",)
+WHOSE: Final = "backup-id"
+"""Tells a plane's own backups among others. A plane that was restored goes on with it."""
+OTHERS: Final = ("settings.toml", WHOSE)
 MOST_MANIFEST: Final = 256 << 20
 
 _BLOB = re.compile(r"blobs/sha256/([0-9a-f]{2})/(\1[0-9a-f]{62})")

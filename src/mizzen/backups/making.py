@@ -93,7 +93,7 @@ def _make(wanted: Wanted, file: BinaryIO, scratch: Path, progress: Progress) -> 
     store = wanted.data_dir / DATABASE
     if not store.is_file():
         raise NotFound(f"{wanted.data_dir} holds no plane", hint="--data-dir names another folder")
-    with blobs.pinned(), _disk_faults():
+    with blobs.pinned(), disk_faults():
         progress.step("database", store.stat().st_size)
         seen = _Pages(progress, store.stat().st_size)
         moment = snapshot.copied(store, scratch, seen.told)
@@ -191,7 +191,7 @@ class _Pages:
 def _draft(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
     """A file to write to, which becomes `target` at the end, and a place beside it for the database."""
     draft, scratch = target.with_name(f".{target.name}.part"), target.with_name(f".{target.name}.db")
-    with _disk_faults():
+    with disk_faults():
         handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(handle, "wb", buffering=content.CHUNK) as file:
         try:
@@ -203,7 +203,7 @@ def _draft(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
             scratch.unlink(missing_ok=True)
             os.close(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             yield file, scratch
-            with _disk_faults():
+            with disk_faults():
                 file.flush()
                 os.fsync(handle)
                 draft.replace(target)
@@ -222,7 +222,7 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _disk_faults() -> Iterator[None]:
+def disk_faults() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as error:

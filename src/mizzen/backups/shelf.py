@@ -8,20 +8,24 @@ The last part of a name says whose backup it is: of several planes in one folder
 
 from __future__ import annotations
 
-import hashlib
+import os
 import re
+import secrets
+import tempfile
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from mizzen.backups import archive
-from mizzen.backups.contents import KEYS, MANIFEST, SEAL, Manifest, digest_of_path
-from mizzen.backups.making import Made, Progress, Wanted, to_file
+from mizzen.backups.contents import DATABASE, MANIFEST, SEAL, WHOSE, Manifest, digest_of_path
+from mizzen.backups.making import Made, Progress, Wanted, check_owner, disk_faults, to_file
 from mizzen.blobs.files import FileBlobs
 from mizzen.errors import BadRequest, Conflict, NotFound
 
 _PREFIX: Final = "mizzen-"
+_MARK: Final = re.compile(r"[0-9a-f]{8}")
 _OWNED: Final = re.compile(r"mizzen-[0-9]{8}T[0-9]{6}Z(?:-([0-9a-f]{8}))?\.tar")
 
 
@@ -41,12 +45,19 @@ def add(wanted: Wanted, folder: Path, progress: Progress, *, keep: int | None = 
 
 
 def _plane(data_dir: Path) -> str:
-    """Told by the key of its secrets: it is every plane's own, and a plane that was restored goes on with it."""
+    """Its mark, which it gets with its first backup to a folder."""
+    check_owner(data_dir)
+    file = data_dir / WHOSE
+    if not file.exists() and (data_dir / DATABASE).is_file():
+        with disk_faults(), tempfile.NamedTemporaryFile("w", dir=data_dir, prefix=f".{WHOSE}.") as draft:
+            draft.write(secrets.token_hex(4))
+            draft.flush()
+            with suppress(FileExistsError):  # another backup was quicker
+                os.link(draft.name, file)
     try:
-        key = (data_dir / KEYS[0]).read_bytes()
+        return found if _MARK.fullmatch(found := file.read_text(errors="replace").strip()) else ""
     except FileNotFoundError:
         return ""
-    return hashlib.sha256(b"mizzen whose backup:" + key).hexdigest()[:8]
 
 
 def backups(folder: Path) -> list[Path]:

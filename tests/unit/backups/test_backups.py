@@ -273,7 +273,6 @@ def test_of_two_planes_in_one_folder_each_keeps_its_own(tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     folder.mkdir()
     a, b = data_dir(tmp_path / "a", b"one"), data_dir(tmp_path / "b", b"two")
-    (b / "secret-key").write_text("another")
     older = folder / "mizzen-20200101T000000Z.tar"
     old, _ = shelf.add(Wanted(a, TAKEN), folder, Quiet())
     shutil.copy(old, older)
