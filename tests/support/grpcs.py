@@ -78,6 +78,14 @@ def request_of(name: str, rows: Any, tensor: str = "input", **more: Any) -> Any:
     return made
 
 
+def typed_request_of(name: str, rows: Any, tensor: str = "input", **more: Any) -> Any:
+    """The same with its values one by one."""
+    made = request_of(name, rows, tensor, **more)
+    del made.raw_input_contents[:]
+    made.inputs[0].contents.fp64_contents.extend(np.asarray(rows, np.float64).ravel())
+    return made
+
+
 def outputs_of(answer: Any) -> dict[str, Any]:
     """Of a ModelInferResponse, as arrays."""
     kinds = {"FP64": np.float64, "FP32": np.float32, "INT64": np.int64, "INT32": np.int32}

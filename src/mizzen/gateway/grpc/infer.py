@@ -169,7 +169,9 @@ class Inferring:
             ruling = self._service.permits.rule(visit.opening.credentials, PREDICT, endpoint.target)
             options = options._replace(actor=ruling.actor)
         if request.described.contents is not None and not request.raw and request.typed_bytes > AT_ONCE:
-            return begun(visit, self._begin_later(inference, endpoint, request, message, options))
+            inference.live = False  # until it has begun
+            stop = begun(visit, self._begin_later(inference, endpoint, request, message, options))
+            return lambda: inference.gone() if inference.live else stop()
         inference.start(self._service, endpoint, message, options)
         return inference.gone
 

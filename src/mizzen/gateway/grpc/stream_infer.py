@@ -6,6 +6,7 @@ What is wrong with one of them is an answer, too, and ends nothing.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from mizzen.gateway.grpc.calls import Visit
 from mizzen.gateway.grpc.fields import field
@@ -38,7 +39,7 @@ class StreamInfer(Talk):
         entry = _Entry(self)
         self._line.append(entry)
         try:
-            self._inferring.begin(visit, message, entry.made)
+            entry.stop = self._inferring.begin(visit, message, entry.made)
         except Unfit as unfit:
             visit.service.metrics.refused[unfit.code] += 1
             entry.fill(field(_ERROR, unfit.text.encode()))
@@ -71,24 +72,24 @@ class StreamInfer(Talk):
 class _Entry:
     """A place in the line."""
 
-    __slots__ = ("_inference", "_talk", "answer")
+    __slots__ = ("_talk", "answer", "stop")
 
     def __init__(self, talk: StreamInfer) -> None:
         self._talk = talk
-        self._inference: _Streamed | None = None
         self.answer: bytes | None = None
+        self.stop: Callable[[], object] | None = None
+        """What to do when nobody waits for it any more."""
 
     def made(self, visit: Visit, request: Request) -> GrpcInference:
-        self._inference = _Streamed(visit, request, self)
-        return self._inference
+        return _Streamed(visit, request, self)
 
     def fill(self, answer: bytes) -> None:
         self.answer = answer
         self._talk.answered()
 
     def drop(self) -> None:
-        if self._inference is not None and self.answer is None:
-            self._inference.gone()
+        if self.stop is not None and self.answer is None:
+            self.stop()
 
 
 class _Streamed(GrpcInference):
@@ -98,7 +99,6 @@ class _Streamed(GrpcInference):
         super().__init__(visit, request)
         self._entry = entry
         self._id = request.id
-        self.live = False
 
     def answered(self, message: bytes) -> None:
         self._entry.fill(field(_RESPONSE, message))

@@ -13,7 +13,7 @@ import pytest
 
 from mizzen.gateway.grpc import messages
 from mizzen.gateway.grpc.status import BY_HTTP, Status
-from tests.support.grpcs import PATIENCE, SERVICE, Caller, outputs_of, request_of
+from tests.support.grpcs import PATIENCE, SERVICE, Caller, outputs_of, request_of, typed_request_of
 from tests.unit.gateway.harness import LIMITS, Gateway, request, until
 from tests.unit.gateway.models import Counting, ModelRuntime
 
@@ -207,6 +207,19 @@ class TestEnds:
         assert by_rest(both, {"rows": [[1.0, 2.0]]})[0] == 200
         assert counted.items == sent + 1  # what was not sent never is
         until(lambda: both.access_log.read_text().count('"code":499') == 20, "they are in the access log")
+
+    def test_who_leaves_after_values_were_made_into_bytes_is_not_waited_for(
+        self, both: Gateway, call: Caller, counted: ModelRuntime
+    ) -> None:
+        counted.held = True
+        method = call.channel.unary_unary(
+            f"/{SERVICE}/ModelInfer", request_serializer=Message.SerializeToString, response_deserializer=bytes
+        )
+        asked = method.future(typed_request_of("m", np.ones((20_000, 2)), "x"), timeout=PATIENCE)
+        until(lambda: both.figure("mizzen_requests_in_flight") == 1, "it waits")
+        asked.cancel()
+        until(lambda: not both.figure("mizzen_requests_in_flight"), "nobody waits")
+        until(lambda: both.access_log.read_text().count('"code":499') == 1, "it is in the access log")
 
     def test_a_replica_that_is_lost_in_the_middle(self, both: Gateway, call: Caller, counted: ModelRuntime) -> None:
         counted.held = True

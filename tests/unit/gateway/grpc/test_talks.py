@@ -14,7 +14,7 @@ import pytest
 from mizzen.gateway.grpc import messages, streaming
 from mizzen.gateway.grpc.reflection import REFLECTIONS, SERVICES
 from mizzen.gateway.grpc.streaming import WAITING
-from tests.support.grpcs import PATIENCE, SERVICE, Caller, outputs_of, request_of
+from tests.support.grpcs import PATIENCE, SERVICE, Caller, outputs_of, request_of, typed_request_of
 from tests.unit.gateway.harness import Gateway, publish, table_of, until
 from tests.unit.gateway.models import ModelRuntime
 
@@ -95,12 +95,18 @@ def test_no_more_is_taken_than_is_answered(both: Gateway, stream: Talk, counted:
     assert sum(1 for _ in stream) == 500
 
 
-def test_who_leaves_is_not_waited_for(both: Gateway, stream: Talk, counted: ModelRuntime) -> None:
+@pytest.mark.parametrize("sampled", [0.0, 1.0])
+def test_who_leaves_is_not_waited_for(
+    start_grpc: Callable[..., Gateway], call: Caller, counted: ModelRuntime, sampled: float
+) -> None:
+    both = start_grpc(sampled=sampled)
+    stream = Talk(call, f"/{SERVICE}/ModelStreamInfer", Infer, Streamed)
     counted.held = True
-    stream.send(*[request_of("m", [[1, 2]], "x")] * 5)
+    stream.send(*[request_of("m", [[1, 2]], "x")] * 4, typed_request_of("m", np.ones((20_000, 2)), "x"))
     until(lambda: both.figure("mizzen_requests_in_flight") == 5, "they wait")
     stream.call.cancel()
     until(lambda: not both.figure("mizzen_requests_in_flight"), "nobody waits")
+    assert 'code="499"} 5' in both.ask("GET", "/metrics").body.decode()
 
 
 def test_a_stop_answers_what_was_asked_and_says_so(both: Gateway, stream: Talk, counted: ModelRuntime) -> None:
