@@ -126,11 +126,11 @@ def test_requests_that_come_while_the_last_replica_ends_are_answered(server: Ser
 
     def ask_now_and_then() -> None:
         with httpx2.Client(timeout=70) as client:
-            pause = QUIET * 0.8
+            pause = QUIET * 1.2  # a server counts as asked for a second more, and a moment passes until it is told
             while not stop.is_set():
                 codes.append(client.post(server.url, json=ROW).status_code)
                 stop.wait(pause)
-                pause = pause + 0.03 if pause < QUIET * 1.5 else QUIET * 0.8
+                pause = pause + 0.08 if pause < QUIET * 2.2 else QUIET * 1.2
 
     with ThreadPoolExecutor(4) as pool:
         asking = [pool.submit(ask_now_and_then) for _ in range(2)]
@@ -139,6 +139,7 @@ def test_requests_that_come_while_the_last_replica_ends_are_answered(server: Ser
     for each in asking:
         each.result()
     assert set(codes) == {200}
+    assert any(message.startswith("from 0 to 1") for message in server.events("Scaled")), "it did sleep meanwhile"
 
 
 def test_a_plane_killed_while_requests_wait_for_the_first_replica(server: Server) -> None:
