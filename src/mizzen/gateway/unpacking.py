@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import Generator
 from typing import Any
 
 from mizzen.errors import TooLarge, UnsupportedMediaType
@@ -34,6 +35,20 @@ def encoding_of(values: list[bytes]) -> bytes:
 
 async def unpacked(body: bytes, encoding: bytes, share: Share, most: int) -> bytes | None:
     """ValueError for what cannot be unpacked, TooLarge; None when there is no room for it in `share` now."""
+    work = steps(body, encoding, most)
+    while True:
+        try:
+            size = next(work)
+        except StopIteration as done:
+            whole: bytes = done.value
+            return whole
+        if not share.grow(len(body) + size):
+            return None
+        await asyncio.sleep(0)
+
+
+def steps(body: bytes, encoding: bytes, most: int) -> Generator[int, None, bytes]:
+    """Says after each how many bytes there are by now. ValueError, TooLarge."""
     machine = _machine(body, encoding)
     parts: list[bytes] = []
     size, rest = 0, body
@@ -49,9 +64,7 @@ async def unpacked(body: bytes, encoding: bytes, share: Share, most: int) -> byt
         size += len(part)
         if size > most:
             raise TooLarge(f"the body is larger than {most} bytes")
-        if not share.grow(len(body) + size):
-            return None
-        await asyncio.sleep(0)
+        yield size
     if not machine.eof or machine.unused_data:
         fault = "goes on behind its end" if machine.eof else "has no end"
         raise ValueError(f"the body is not {encoding.decode()}: it {fault}")

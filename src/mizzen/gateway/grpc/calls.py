@@ -28,6 +28,7 @@ QUESTION_BYTES = 64 << 10
 """Of a message that is read here, and not by a model."""
 UNASKED_BYTES = 16 << 10
 """Of one for a model that has not come whole, beyond which it matters who sends it."""
+PATIENT_SECONDS, HASTY_SECONDS = 1.0, 0.01
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +73,12 @@ class Visit:
         """Unfit for who may call nothing at all here."""
         opening = self.opening
         self.require(self.service.permits.rule_some(opening.credentials, (*PREDICT, *READ), opening.namespace))
+
+    def lapsed(self) -> bool:
+        """Whether the caller has waited about as long as it said it would, or long enough not to be one who cancels
+        calls as fast as it makes them."""
+        waited = self.service.clock() - self.began
+        return waited >= max(min(self.opening.seconds, PATIENT_SECONDS) / 2, HASTY_SECONDS)
 
     def note(self, request_id: bytes, code: int, bytes_out: int = 0, options: Options | None = None) -> None:
         """For the access log, and for who traces it."""
@@ -148,6 +155,9 @@ class Unary:
 
     def moved(self) -> None:
         """All of its answer waits already."""
+
+    def lapsed(self) -> bool:
+        return self._visit.lapsed()
 
     def stopping(self) -> None:
         """It is answered first."""

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import zlib
+from collections.abc import Generator
 
+from mizzen.errors import TooLarge
+from mizzen.gateway import unpacking
 from mizzen.gateway.calls import BAD_REQUEST
 from mizzen.gateway.grpc.calls import PREFIX, too_large
 from mizzen.gateway.grpc.openings import Unfit
 
-MOST_UNPACKED = 4 << 20
-"""Bytes of a message that comes packed: it is unpacked at once, while others wait."""
-
-_GZIP, _ZLIB = 31, 15
-
 
 class Cutter:
-    __slots__ = ("_data", "_encoding", "_most")
+    __slots__ = ("_data", "_encoding", "_most", "_unpacked", "_work", "tired")
 
     def __init__(self, encoding: bytes, most: int) -> None:
         self._data = bytearray()
         self._encoding = encoding
         self._most = most
+        self._work: Generator[int, None, bytes] | None = None
+        """A message that is being unpacked."""
+        self._unpacked = 0
+        """Bytes of it."""
+        self.tired = False
+        """It has unpacked something: whoever asks lets others have a turn, and says so here, before it asks again."""
 
     def __len__(self) -> int:
         """Bytes of what is no whole message yet, or was not asked for."""
-        return len(self._data)
+        return len(self._data) + self._unpacked
 
     def feed(self, data: bytes) -> None:
         self._data += data
@@ -32,9 +35,12 @@ class Cutter:
     def drop(self) -> None:
         """What is left of them is not needed."""
         self._data = bytearray()
+        self._work, self._unpacked = None, 0
 
     def next(self) -> bytes | None:
         """The next message; None: there is none yet. Unfit."""
+        if self._work is not None:
+            return self._unpack(self._work)
         data = self._data
         if len(data) < PREFIX.size:
             return None
@@ -48,19 +54,26 @@ class Cutter:
             return None
         message = bytes(memoryview(data)[PREFIX.size : end])
         del data[:end]
-        return self._unpacked(message) if packed else message
-
-    def _unpacked(self, message: bytes) -> bytes:
+        if not packed:
+            return message
         if not self._encoding:
             raise Unfit(BAD_REQUEST, "a message says that it is packed, and the head of the call not how")
-        most = min(self._most, MOST_UNPACKED)
-        machine = zlib.decompressobj(_GZIP if self._encoding == b"gzip" else _ZLIB)
+        self._work = unpacking.steps(message, self._encoding, self._most)
+        return self._unpack(self._work)
+
+    def _unpack(self, work: Generator[int, None, bytes]) -> bytes | None:
+        """A step of it."""
+        self.tired = True
+        before = self._unpacked
         try:
-            whole = machine.decompress(message, most + 1)
-        except zlib.error as error:
+            while self._unpacked - before < unpacking.STEP:
+                self._unpacked = next(work)
+        except StopIteration as done:
+            self._work, self._unpacked = None, 0
+            whole: bytes = done.value
+            return whole
+        except ValueError as error:
             raise Unfit(BAD_REQUEST, f"a message cannot be unpacked: {error}") from error
-        if len(whole) > most:
-            raise too_large(most)
-        if not machine.eof:
-            raise Unfit(BAD_REQUEST, "a packed message has no end")
-        return whole
+        except TooLarge as error:
+            raise too_large(self._most) from error
+        return None

@@ -158,7 +158,7 @@ class Inferring:
     ) -> Callable[[], object]:
         """Returns what to do when nobody waits any more. Unfit for what reaches no model."""
         try:
-            request = self._requests.read(message)
+            request = self._requests.read(message, visit.require_known)
         except Malformed as error:
             raise Unfit(BAD_REQUEST, f"this is no ModelInferRequest: {error}") from error
         endpoint = self._permitted(visit, request.described.model, request.described.version)

@@ -6,7 +6,7 @@ among what was read and checked before. What comes with its values in it, in pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,6 +19,8 @@ REMEMBERED, LONGEST_TO_KEEP = 512, 2048
 """How many descriptions are kept, and how long one may be for that."""
 MOST_PARTS = 8 * v2.MAX_TENSORS
 """Fields of a request beside those that hold data."""
+UNASKED_BYTES, UNASKED_PARTS = 1024, 16
+"""Of a description that is read whoever sends it, so that a refusal can name what was asked for."""
 
 _ID, _RAW = 3 << 3 | BYTES, 7 << 3 | BYTES
 _TOO_MANY, _CUT_OFF = "it has too many fields", "it is cut off"
@@ -57,8 +59,9 @@ class Requests:
     def __init__(self) -> None:
         self._known: dict[bytes, Described] = {}
 
-    def read(self, message: bytes) -> Request:
-        """Malformed. What is wrong with a request that is a message is in it."""
+    def read(self, message: bytes, welcome: Callable[[], object] = bool) -> Request:
+        """Malformed. What is wrong with a request that is a message is in it. `welcome`: refuses who may ask nothing,
+        before much is read."""
         id_ = b""
         raw: list[memoryview] = []
         rest: list[bytes] = []
@@ -87,11 +90,13 @@ class Requests:
             raise Malformed(_CUT_OFF) from error
         if at > end:
             raise Malformed(_CUT_OFF)
-        return Request(id_, self._described(b"".join(rest)), raw)
+        return Request(id_, self._described(b"".join(rest), len(rest), welcome), raw)
 
-    def _described(self, said: bytes) -> Described:
+    def _described(self, said: bytes, parts: int, welcome: Callable[[], object]) -> Described:
         described = self._known.get(said)
         if described is None:
+            if len(said) > UNASKED_BYTES or parts > UNASKED_PARTS:
+                welcome()
             described = _described(said)
             if described.request is not None and described.contents is None and len(said) <= LONGEST_TO_KEEP:
                 if len(self._known) >= REMEMBERED:
@@ -115,6 +120,8 @@ def _described(said: bytes) -> Described:
             version = fields.text(value)
         elif number == 4:
             _add_parameter(parameters, fields.inner(value), left)
+        elif number in (5, 6) and max(len(inputs), len(outputs)) > v2.MAX_TENSORS:
+            raise Malformed(_TOO_MANY)
         elif number == 5:
             tensor, pieces = _input(fields.inner(value), left)
             inputs.append(tensor)

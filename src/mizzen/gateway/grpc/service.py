@@ -15,12 +15,12 @@ from mizzen.gateway.grpc.health import Health
 from mizzen.gateway.grpc.infer import Inferring
 from mizzen.gateway.grpc.openings import Opening, Stranger, Unfit
 from mizzen.gateway.grpc.stream_infer import StreamInfer
-from mizzen.gateway.grpc.streaming import Streamed, Talks
+from mizzen.gateway.grpc.streaming import MOST_TALKS, MOST_WATCHES, Streamed, Talks
 from mizzen.gateway.infer import Asked, Service
 from mizzen.gateway.loopback import Verdicts
 from mizzen.gateway.permits import FORBIDDEN, PLANE, READ
 from mizzen.protocol.v2 import cited
-from mizzen.web.http2.headers import Head
+from mizzen.web.http2.headers import LIST_BYTES, Head
 from mizzen.web.http2.streams import Receiver, Stream
 
 INFER = f"/{reflection.INFERENCE}/ModelInfer"
@@ -39,7 +39,7 @@ class GrpcService:
         self._verdicts = verdicts
         self._inferring = Inferring(service)
         self._health = Health(answering)
-        self._talks = Talks()
+        self._talks, self._watches = Talks(MOST_TALKS), Talks(MOST_WATCHES)
         self._answers: dict[str, _Answer] = {
             f"/{reflection.INFERENCE}/{each.name}": partial(each.answer, answering) for each in QUESTIONS
         }
@@ -63,6 +63,10 @@ class GrpcService:
 
     def _open(self, stream: Stream, head: Head) -> Opening | None:
         """None: it has been refused."""
+        if head.oversized:
+            words = f"the head of the call is larger than {LIST_BYTES} bytes"
+            Visit(self._service, stream, _NOBODY).refuse(Unfit(431, words))
+            return None
         try:
             opening = openings.read(head.fields)
         except Stranger as stranger:
@@ -98,10 +102,10 @@ class GrpcService:
             visit.require_known()
             return StreamInfer(visit, self._inferring, self._service.max_body_bytes, self._talks)
         if method == f"/{reflection.HEALTH}/Watch":
-            return Streamed(visit, partial(self._health.watch, visit), QUESTION_BYTES, self._talks)
+            return Streamed(visit, partial(self._health.watch, visit), QUESTION_BYTES, self._watches, single=True)
         if method in self._reflections:
             self._require_reader(visit)
-            return Streamed(visit, reflection.reflect, QUESTION_BYTES, self._talks)
+            return Streamed(visit, reflection.reflect, QUESTION_BYTES, self._watches)
         raise Unfit(501, f"there is no method '{cited(method)}'")
 
     def _require_reader(self, visit: Visit) -> None:

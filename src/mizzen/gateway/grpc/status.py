@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 from mizzen.web.http2.headers import literal, text
 
@@ -20,6 +21,7 @@ TAIL: Final = literal([(b"grpc-status", b"0")])
 _ENCODINGS = (b"grpc-accept-encoding", b"identity,gzip,deflate")
 _PLAIN = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 _LONGEST = 2000
+_PART = re.compile("%[0-9A-F]?$")
 
 
 class Status(IntEnum):
@@ -49,6 +51,7 @@ BY_HTTP: Final = {
     413: Status.RESOURCE_EXHAUSTED,
     415: Status.UNIMPLEMENTED,
     429: Status.RESOURCE_EXHAUSTED,
+    431: Status.RESOURCE_EXHAUSTED,
     499: Status.CANCELLED,
     500: Status.INTERNAL,
     501: Status.UNIMPLEMENTED,
@@ -91,5 +94,10 @@ def stranger(words: str) -> bytes:
 
 
 def _message(words: str) -> bytes:
-    """Percent-encoded, as gRPC wants it, and bounded: heads are no place for a long story."""
-    return quote(words[:_LONGEST], safe=_PLAIN).encode()
+    """Percent-encoded, as gRPC wants it, and bounded as such: heads are no place for a long story, and who reads one
+    that is too long gives up all of the answer."""
+    coded = quote(words[:_LONGEST], safe=_PLAIN)
+    if len(coded) > _LONGEST:  # cut at the end of a character
+        cut = _PART.sub("", coded[:_LONGEST])
+        coded = quote(unquote_to_bytes(cut).decode(errors="ignore"), safe=_PLAIN)
+    return coded.encode()

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import TypeAlias
 
-from mizzen.gateway.calls import UNAVAILABLE
+from mizzen.gateway.calls import BAD_REQUEST, UNAVAILABLE
 from mizzen.gateway.grpc import status
 from mizzen.gateway.grpc.calls import PREFIX, Visit
 from mizzen.gateway.grpc.cutting import Cutter
@@ -22,7 +22,8 @@ from mizzen.web.http2.headers import literal
 
 WAITING = 32
 """Messages of a call that are not answered, beyond which it is not read."""
-MOST_TALKS = 8192
+MOST_TALKS, MOST_WATCHES = 8192, 1024
+"""Calls that last: with models, and those that need no right to anything, which must not take the others' places."""
 UNREAD = 256 << 10
 """Bytes of answers that are not taken, beyond which there are no more."""
 STOPPING = "this gateway is being stopped; ask again"
@@ -35,14 +36,15 @@ Respond: TypeAlias = Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]
 class Talks:
     """How many there are: each may last for ever, and takes some kilobytes while it does."""
 
-    __slots__ = ("count",)
+    __slots__ = ("_most", "count")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self.count = 0
 
     def enter(self) -> None:
         """Unfit when there is no place for one more."""
-        if self.count >= MOST_TALKS:
+        if self.count >= self._most:
             raise Unfit(UNAVAILABLE, "too many calls last at this gateway", 1)
         self.count += 1
 
@@ -84,6 +86,9 @@ class Talk:
     def moved(self) -> None:
         self.advance()
 
+    def lapsed(self) -> bool:
+        return self._visit.lapsed()
+
     def stopping(self) -> None:
         self.end(Unfit(UNAVAILABLE, STOPPING))
 
@@ -96,6 +101,10 @@ class Talk:
     def taken(self, message: bytes) -> None:
         """One more has come. Unfit."""
         raise NotImplementedError
+
+    def kept(self) -> int:
+        """Bytes of messages that were taken, and that nobody else counts."""
+        return 0
 
     def drained(self) -> None:
         """That was the last."""
@@ -112,10 +121,11 @@ class Talk:
         if self._advancing or self._over:  # whoever is answered at once calls it from within
             return
         self._advancing = True
+        cutter, rested = self._cutter, not self._cutter.tired
         message: bytes | None = b""
         took = False
         try:
-            while not self._over and self.room() and (message := self._cutter.next()) is not None:
+            while not self._over and self.room() and not cutter.tired and (message := cutter.next()) is not None:
                 took = True
                 self._visit.size += len(message)
                 self.taken(message)
@@ -123,13 +133,22 @@ class Talk:
             self.end(unfit)
         finally:
             self._advancing = False
+        if rested and cutter.tired:
+            asyncio.get_running_loop().call_soon(self._go_on)
         if not self._over:
-            self._settle(whole=message is None, took=took)
+            self._settle(whole=message is None and not cutter.tired, took=took)
+
+    def _go_on(self) -> None:
+        """Others have had their turn."""
+        self._cutter.tired = False
+        self.advance()
 
     def _settle(self, *, whole: bool, took: bool) -> None:
         """`whole`: there is no message left that could be taken. `took`: there was one."""
         stream, left = self._stream, len(self._cutter)
-        self._share.grow(left)
+        if not self._share.grow(left + self.kept()):
+            self.end(Unfit(UNAVAILABLE, CROWDED, 1))
+            return
         held = bool(left) and not whole
         stream.hold(held)
         if held or not left:
@@ -181,8 +200,11 @@ class Talk:
 class Streamed(Talk):
     """One whose messages go to an iterator, which makes others of them."""
 
-    def __init__(self, visit: Visit, respond: Respond, most: int, talks: Talks) -> None:
+    def __init__(self, visit: Visit, respond: Respond, most: int, talks: Talks, *, single: bool = False) -> None:
+        """`single`: there is one question, and many answers to it."""
         super().__init__(visit, most, talks)
+        self._single, self._asked_once = single, False
+        self._kept = 0
         self._messages: deque[bytes] = deque()
         self._come, self._moved = asyncio.Event(), asyncio.Event()
         self._last = False
@@ -192,8 +214,15 @@ class Streamed(Talk):
         return len(self._messages) < WAITING
 
     def taken(self, message: bytes) -> None:
+        if self._single and self._asked_once:
+            raise Unfit(BAD_REQUEST, "the call does not bring exactly one message")
+        self._asked_once = True
+        self._kept += len(message)
         self._messages.append(message)
         self._come.set()
+
+    def kept(self) -> int:
+        return self._kept
 
     def moved(self) -> None:
         super().moved()
@@ -230,6 +259,7 @@ class Streamed(Talk):
         while True:
             while self._messages:
                 message = self._messages.popleft()
+                self._kept -= len(message)
                 self.advance()
                 yield message
             if self._last:

@@ -14,7 +14,7 @@ from typing import Any
 
 from mizzen.web.http2 import frames
 from mizzen.web.http2.frames import Code, ConnectionFault
-from mizzen.web.http2.headers import LIST_BYTES, Head, Heads
+from mizzen.web.http2.headers import LIST_BYTES, MOST_LIST_BYTES, Head, Heads
 from mizzen.web.http2.streams import Stream
 from mizzen.web.http2.wire import NOISE, QUIET, WireProtocol
 
@@ -22,7 +22,7 @@ STREAMS = 256
 """Calls that a client may have at a time."""
 STREAM_WINDOW, WINDOW = 1 << 20, 8 << 20
 """Bytes that it may send before it hears that they have come: for one call, and for all."""
-RESET_NOISE, SETTINGS_NOISE, CRUMB_NOISE = 10, 20, 3
+RESET_NOISE, SETTINGS_NOISE, CRUMB_NOISE, OVERSIZED_NOISE = 10, 20, 3, 100
 CRUMB = 1 << 10
 """A window that grows by less is hardly worth a look at who waits for it."""
 PIECE_BYTES = 1 << 10
@@ -126,14 +126,14 @@ class Http2Protocol(WireProtocol):
             self._give_up(stream, Code.FLOW_CONTROL_ERROR)
             return
         ends = bool(flags & frames.END_STREAM)
-        if not size and not ends:
+        if flags & frames.PADDED:
+            payload = frames.unpadded(frames.PADDED, payload)
+        if not payload and not ends:
             self._note_noise()
         stream.heard = ends
         stream.heard_at = self._door.now
-        stream.bytes += size
+        stream.bytes += len(payload)
         receiver = stream.receiver
-        if flags & frames.PADDED:
-            payload = frames.unpadded(frames.PADDED, payload)
         if receiver is not None and payload:
             receiver.received(payload)
             receiver = stream.receiver  # it may have answered
@@ -156,7 +156,7 @@ class Http2Protocol(WireProtocol):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a continuation of nothing")
         _, first, pieces = self._block
         pieces.append(more)
-        if sum(map(len, pieces)) > LIST_BYTES or len(pieces) > LIST_BYTES // PIECE_BYTES:
+        if sum(map(len, pieces)) > MOST_LIST_BYTES or len(pieces) > LIST_BYTES // PIECE_BYTES:
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "the head of the request is too long")
         if flags & frames.END_HEADERS:
             self._block = None
@@ -184,6 +184,8 @@ class Http2Protocol(WireProtocol):
         stream = Stream(id_, self, self._first_window, STREAM_WINDOW, self._door.now)
         stream.heard = ends
         self._streams[id_] = stream
+        if head.oversized:
+            self._note_noise(OVERSIZED_NOISE)
         receiver = self._host.opened(stream, head)
         if receiver is not None:
             stream.receiver = receiver
@@ -199,7 +201,8 @@ class Http2Protocol(WireProtocol):
             self._note_noise()
             stream = self._streams.get(id_)
             if stream is not None:
-                self._note_noise(RESET_NOISE + QUIET)
+                honest = stream.receiver is not None and stream.receiver.lapsed()
+                self._note_noise(QUIET if honest else RESET_NOISE + QUIET)
                 stream.heard = True
                 stream.cancel()
         elif kind == frames.SETTINGS:

@@ -17,18 +17,24 @@ from hpack.exceptions import HPACKError
 from mizzen.web.http2.frames import Code, ConnectionFault
 
 LIST_BYTES = 16 << 10
-"""All names and values of one head, and 32 more for each."""
+"""All names and values of one head, and 32 more for each: a call with a longer one is refused."""
+MOST_LIST_BYTES = 4 * LIST_BYTES
+"""Beyond which it is not read to its end, without which no other head of the connection can be."""
 REMEMBERED, BLOCK_TO_KEEP = 32, 1024
 """How many heads of a connection are remembered, and how long one may be for that."""
+
+_FIELD_BYTES = 32
 
 
 class Head:
     """Of one request, or of all that have the same."""
 
-    __slots__ = ("fields", "meaning")
+    __slots__ = ("fields", "meaning", "oversized")
 
-    def __init__(self, fields: tuple[tuple[bytes, bytes], ...]) -> None:
+    def __init__(self, fields: tuple[tuple[bytes, bytes], ...], *, oversized: bool = False) -> None:
         self.fields = fields
+        self.oversized = oversized
+        """There was more than is kept of it."""
         self.meaning: Any = None
         """What whoever answers has made of it, if that holds for the next one, too."""
 
@@ -37,7 +43,7 @@ class Heads:
     """The heads of one connection's requests."""
 
     def __init__(self) -> None:
-        self._decoder = Decoder(max_header_list_size=LIST_BYTES)
+        self._decoder = Decoder(max_header_list_size=MOST_LIST_BYTES)
         self._known: dict[bytes, Head] = {}
 
     def read(self, block: bytes) -> Head:
@@ -51,7 +57,10 @@ class Heads:
             fields = self._decoder.decode(block, raw=True)
         except HPACKError as error:
             raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from error
-        head = Head(tuple((bytes(name), bytes(value)) for name, value in fields))
+        if sum(len(name) + len(value) + _FIELD_BYTES for name, value in fields) > LIST_BYTES:
+            head = Head((), oversized=True)
+        else:
+            head = Head(tuple((bytes(name), bytes(value)) for name, value in fields))
         # What is added to the table comes first in it, as an object of its own.
         newest = table.dynamic_entries[0] if table.dynamic_entries else None
         same = newest is first and len(table.dynamic_entries) == entries and table.maxsize == size

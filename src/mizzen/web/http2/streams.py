@@ -25,6 +25,9 @@ class Receiver(Protocol):
     def moved(self) -> None:
         """The client has taken some of the answer that it would not take before."""
 
+    def lapsed(self) -> bool:
+        """Whether who cancels it now has waited for it as callers do."""
+
     def stopping(self) -> None:
         """The server is being stopped: who would go on for ever comes to an end."""
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import time
 from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
-from mizzen.gateway.grpc import service, streaming
+from mizzen.gateway.grpc import messages, service, status, streaming
+from mizzen.gateway.grpc.cutting import Cutter
 from mizzen.gateway.grpc.streaming import WAITING, Talks
 from mizzen.gateway.intake import Intake, Share
 from mizzen.web.http2 import frames
@@ -35,8 +40,8 @@ def intakes(monkeypatch: pytest.MonkeyPatch) -> list[Intake]:
 @pytest.fixture
 def talks(monkeypatch: pytest.MonkeyPatch) -> Talks:
     """The gateway's."""
-    ours = Talks()
-    monkeypatch.setattr(service, "Talks", lambda: ours)
+    ours = Talks(100)
+    monkeypatch.setattr(service, "Talks", lambda _: ours)
     return ours
 
 
@@ -99,3 +104,93 @@ def test_a_name_is_no_place_for_megabytes(raw: Raw) -> None:
         raw.bring(stream, message(body), end=True)
         assert raw.code(stream) == 3
         assert raw.heads[stream]["grpc-message"].endswith("is longer than 1024 characters")
+
+
+def test_a_question_of_one_message_has_no_other(raw: Raw, intakes: list[Intake]) -> None:
+    """Nobody reads a second one of those who watch."""
+    watch = "/grpc.health.v1.Health/Watch"
+    raw.open(1, watch)
+    raw.bring(1, message(b""))
+    raw.heard()
+    raw.bring(1, message(bytes(1000)))
+    raw.send(frames.window_update(1, 1000))
+    assert raw.code(1) == 3
+    assert intakes[0].bytes == 0
+
+
+def test_messages_that_nobody_has_read_are_counted(raw: Raw, intakes: list[Intake]) -> None:
+    question = messages.of("grpc.reflection.v1.ServerReflectionRequest")
+    raw.open(1, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+    large = message(question(list_services="x" * 60_000).SerializeToString())
+    for _ in range(12):
+        raw.bring(1, large)
+    raw.heard()
+    # Its answers are not taken, so most of them wait, taken from what came or not.
+    until(lambda: intakes[0].bytes > 5 * len(large), "they are counted")
+    raw.send(frames.reset(1, Code.CANCEL))
+    raw.heard()
+    assert intakes[0].bytes == 0
+
+
+def test_packed_messages_are_unpacked_in_turns(raw: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many come at once, and however large they become."""
+    done: list[bool] = []
+    unpack = Cutter._unpack
+
+    def seen(self: Cutter, work: Any) -> bytes | None:
+        assert not self.tired
+        whole = unpack(self, work)
+        done.append(whole is not None)
+        return whole
+
+    monkeypatch.setattr(Cutter, "_unpack", seen)
+    body = request_of("m", [[1, 2]] * 40_000, "x").SerializeToString()
+    raw.open(1, STREAM_INFER, (b"grpc-encoding", b"gzip"))
+    raw.bring(1, message(gzip.compress(body), packed=True) * 5, end=True)
+    raw.send(frames.window_update(1, 1 << 30))
+    assert raw.code(1) == 0
+    assert len(raw.messages(1)) == 5
+    assert len(done) >= 3 * 5
+    assert sum(done) == 5
+
+
+def test_what_is_packed_badly_is_said(raw: Raw) -> None:
+    raw.send(frames.settings({frames.INITIAL_WINDOW_SIZE: 1000}))
+    for stream, packed, code in (
+        (1, b"no gzip", 3), (3, gzip.compress(b"x")[:-3], 3), (5, gzip.compress(b"x") + b"more", 3),
+        (7, gzip.compress(bytes(2 << 20)), 8),
+    ):  # fmt: skip
+        raw.open(stream, STREAM_INFER, (b"grpc-encoding", b"gzip"))
+        raw.bring(stream, message(packed, packed=True), end=True)
+        assert raw.code(stream) == code
+
+
+def test_who_lets_deadlines_pass_makes_no_noise(raw: Raw) -> None:
+    """As libraries do, which cancel what is late; a thousand of them at once would be an attack."""
+    stream = -1
+    for _ in range(6):
+        began = []
+        for _ in range(200):
+            stream += 2
+            raw.open(stream, INFER, (b"grpc-timeout", b"20m"))
+            began.append(stream)
+        raw.heard()
+        time.sleep(0.03)
+        raw.send(*(frames.reset(each, Code.CANCEL) for each in began))
+        raw.heard()
+
+
+def test_a_head_that_is_too_large_ends_its_call_only(raw: Raw) -> None:
+    raw.open(1, STREAM_INFER)
+    raw.open(3, INFER, *((b"large", b"x" * 5000) for _ in range(3)), (b"more", b"y" * 1000))
+    assert raw.code(3) == 8
+    assert raw.heads[3]["grpc-message"] == "the head of the call is larger than 16384 bytes"
+    raw.bring(1, b"", end=True)
+    assert raw.code(1) == 0
+
+
+def test_words_beyond_ascii_fit_into_a_head() -> None:
+    for words in ("模型" * 1000, "x" * 1995 + "模型", "é" * 5000):
+        coded = dict(status.ending(status.Status.INTERNAL, words))[b"grpc-message"]
+        assert len(coded) <= 2000
+        assert words.startswith(unquote(coded.decode(), errors="strict"))

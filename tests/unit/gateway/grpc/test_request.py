@@ -104,6 +104,19 @@ def test_requests_that_differ_in_id_and_data_are_read_once() -> None:
     assert reader.read(message.SerializeToString()).described is not third.described
 
 
+@pytest.mark.parametrize(
+    "large", [Message(model_name="m", inputs=[{"name": "x" * 1000}] * 2), Message(inputs=[{}] * 20)]
+)
+def test_who_asks_is_settled_before_much_is_read(large: Any) -> None:
+    def refuse() -> None:
+        raise PermissionError
+
+    reader = Requests()
+    reader.read(Message(model_name="m", inputs=[{"name": "x", "datatype": "FP64"}]).SerializeToString(), refuse)
+    with pytest.raises(PermissionError):
+        reader.read(large.SerializeToString(), refuse)
+
+
 def test_not_everything_is_remembered() -> None:
     reader = Requests()
     for count in range(3 * REMEMBERED):

@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 import pytest
 
-from mizzen.gateway.grpc import messages, streaming
+from mizzen.gateway.grpc import messages, service
 from mizzen.gateway.grpc.reflection import REFLECTIONS, SERVICES
 from mizzen.gateway.grpc.streaming import WAITING
 from tests.support.grpcs import PATIENCE, SERVICE, Caller, outputs_of, request_of, typed_request_of
@@ -163,12 +163,17 @@ class TestHealth:
         watched.cancel()
 
     def test_there_may_be_only_so_many_calls_that_last(
-        self, both: Gateway, call: Caller, monkeypatch: pytest.MonkeyPatch
+        self, start_grpc: Callable[..., Gateway], call: Caller, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(streaming, "MOST_TALKS", 2)
+        monkeypatch.setattr(service, "MOST_WATCHES", 2)
+        start_grpc()
         watched = [self.watch(call, "") for _ in range(2)]
         assert [next(each).status for each in watched] == [1, 1]
         assert call.refusal(lambda: next(self.watch(call, "")))[0] == "UNAVAILABLE"
+        talk = Talk(call, f"/{SERVICE}/ModelStreamInfer", Infer, Streamed)  # they take no place of those
+        talk.send(request_of("m", [[1, 2]], "x"))
+        talk.end()
+        assert len(list(talk)) == 1
         watched[0].cancel()
 
         def another() -> bool:

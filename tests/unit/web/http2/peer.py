@@ -60,6 +60,9 @@ class Echo:
     def moved(self) -> None:
         self.moves += 1
 
+    def lapsed(self) -> bool:
+        return self._host.patient
+
     def stopping(self) -> None:
         self.stopped = True
 
@@ -67,6 +70,8 @@ class Echo:
 class EchoHost:
     def __init__(self, *, prompt: bool = True) -> None:
         self.prompt = prompt
+        self.patient = False
+        """Whether those who cancel have waited for long."""
         self.calls: list[Echo] = []
         self.heads: list[Head] = []
 

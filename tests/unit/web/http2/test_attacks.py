@@ -58,6 +58,14 @@ def test_who_cancels_now_and_then_is_left_alone() -> None:
     assert peer.sent_away() is None
 
 
+def test_nor_who_has_waited_before() -> None:
+    peer = Peer(EchoHost(prompt=False))
+    peer.host.patient = True
+    for count in range(2000):
+        peer.send(peer.call(2 * count + 1), frames.reset(2 * count + 1, Code.CANCEL))
+    assert peer.sent_away() is None
+
+
 def test_a_head_without_an_end() -> None:
     """CVE-2024-27316."""
     peer = Peer()
@@ -66,7 +74,7 @@ def test_a_head_without_an_end() -> None:
     assert pieces <= LIST_BYTES >> 10
     peer = Peer()
     peer.send(frames.frame(frames.HEADERS, 0, 1, b""))
-    assert sent_until_sent_away(peer, lambda _: frames.frame(frames.CONTINUATION, 0, 1, bytes(16_000)), 3) < 3
+    assert sent_until_sent_away(peer, lambda _: frames.frame(frames.CONTINUATION, 0, 1, bytes(16_000)), 6) < 6
 
 
 def test_a_small_head_that_stands_for_a_large_one() -> None:
@@ -79,6 +87,21 @@ def test_a_small_head_that_stands_for_a_large_one() -> None:
     assert peer.sent_away() == Code.COMPRESSION_ERROR
 
 
+def test_a_head_that_is_too_large_is_its_own_calls_matter() -> None:
+    peer = Peer(EchoHost(prompt=False))
+    peer.send(peer.call(1), peer.call(3, b"", (b"large", b"x" * 4000)))
+    assert [head.oversized for head in peer.host.heads] == [False, False]
+    block = literal([(b"large", b"x" * (LIST_BYTES + 1))])
+    size = frames.FRAME_BYTES
+    peer.send(
+        frames.frame(frames.HEADERS, 0, 5, block[:size]),
+        frames.frame(frames.CONTINUATION, frames.END_HEADERS, 5, block[size:]),
+    )
+    assert (peer.host.heads[2].oversized, peer.host.heads[2].fields) == (True, ())
+    assert not peer.host.calls[0].gone
+    assert peer.sent_away() is None
+
+
 @pytest.mark.parametrize(
     "noise",
     [
@@ -88,6 +111,7 @@ def test_a_small_head_that_stands_for_a_large_one() -> None:
         frames.frame(frames.PRIORITY, 0, 1, bytes(5)),
         frames.frame(99, 0, 0),
         frames.frame(frames.DATA, 0, 1),
+        frames.frame(frames.DATA, frames.PADDED, 1, b"\0"),
         frames.window_update(1, 1),
         frames.window_update(0, 1),
         frames.window_update(0, 1025),
