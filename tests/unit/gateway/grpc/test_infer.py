@@ -197,6 +197,7 @@ class TestEnds:
         )
         calls = [method.future(request_of("m", [[1, 2]], "x"), timeout=PATIENCE) for _ in range(20)]
         until(lambda: both.figure("mizzen_requests_in_flight") == 20, "all of them wait")
+        until(lambda: counted.items, "some of them at the replica")
         for each in calls if how == "cancel" else ():
             each.cancel()
         if how == "close":
