@@ -44,6 +44,7 @@ REASONS: dict[str, str] = {
     "ScaledToZero": "Nobody asked for a while, so none runs. The next request starts one, and waits for it.",
     "Waking": "Somebody asked while none ran: one is starting, and requests wait for it.",
     "NoReplicas": "None is wanted: `spec.replicas` is 0.",
+    "NoRoom": "The disk has too little room for its files or its environment; what is served goes on.",
     "Starting": "A replica was started and has not answered yet.",
     "Routing": "A replica could answer; not all gateways know it yet.",
     "Reloading": "What answers loads the files of the version without a restart, and has the old ones until then.",
