@@ -208,17 +208,21 @@ def too_large(most: int) -> Unfit:
     return Unfit(413, f"the message is larger than {most} bytes")
 
 
-def begun(visit: Visit, work: Coroutine[Any, Any, None]) -> Callable[[], object]:
-    """Runs it beside; Unfit is an answer. Returns what ends it."""
+def begun(
+    visit: Visit, work: Coroutine[Any, Any, None], refuse: Callable[[Unfit], object] | None = None
+) -> Callable[[], object]:
+    """Runs it beside; Unfit is an answer, which is the end of the call unless `refuse` knows better. Returns what ends
+    it."""
+    refuse = refuse or visit.refuse
 
     async def run() -> None:
         try:
             await work
         except Unfit as unfit:
-            visit.refuse(unfit)
+            refuse(unfit)
         except Exception:
             log.exception("failed to answer a call")
-            visit.refuse(Unfit(500, "internal error"))
+            refuse(Unfit(500, "internal error"))
 
     task = asyncio.ensure_future(run())
 

@@ -39,8 +39,9 @@ _Contents = messages.of("inference.InferTensorContents")
 
 def steps(
     pieces: Iterable[memoryview], datatype: str, place: int, most: int = 1 << 62
-) -> Generator[None, None, memoryview]:
-    """The values of input `place` as bytes. ValueError, in words for the caller; TooLarge beyond `most` of them."""
+) -> Generator[int, None, memoryview]:
+    """The values of input `place` as bytes; after each step, how many there are by now. ValueError, in words for the
+    caller; TooLarge beyond `most` of them."""
     if datatype not in _KINDS:
         raise ValueError(f"inputs[{place}].datatype: {datatype} has to come in raw_input_contents")
     number, code = _KINDS[datatype]
@@ -59,13 +60,13 @@ def steps(
                 if len(made) > most:
                     break
                 if len(step) >= STEP:
-                    yield
+                    yield len(made)
         if len(made) > most:
             raise TooLarge(f"inputs[{place}].contents: more than {most} bytes")
     return made.view
 
 
-def at_once(work: Generator[None, None, Any]) -> Any:
+def at_once(work: Generator[int, None, Any]) -> Any:
     """What comes of it, for who has little of it."""
     while True:
         try:
@@ -74,7 +75,7 @@ def at_once(work: Generator[None, None, Any]) -> Any:
             return done.value
 
 
-def _texts(pieces: Iterable[memoryview], place: int, most: int) -> Generator[None, None, memoryview]:
+def _texts(pieces: Iterable[memoryview], place: int, most: int) -> Generator[int, None, memoryview]:
     """There may be millions of them, so this is written for speed."""
     made = bytearray()
     count = 0
@@ -99,7 +100,9 @@ def _texts(pieces: Iterable[memoryview], place: int, most: int) -> Generator[Non
             if not count % (STEP // 8):
                 if len(made) > most:
                     raise TooLarge(f"inputs[{place}].contents: more than {most} bytes")
-                yield
+                yield len(made)
+    if len(made) > most:
+        raise TooLarge(f"inputs[{place}].contents: more than {most} bytes")
     return memoryview(made)
 
 

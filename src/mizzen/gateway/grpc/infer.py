@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import msgspec
@@ -12,13 +11,14 @@ from mizzen.gateway.allowances import Allowance
 from mizzen.gateway.calls import BAD_REQUEST, OK, UNAVAILABLE
 from mizzen.gateway.defaults import Default
 from mizzen.gateway.dialects import JSON, Options
-from mizzen.gateway.grpc import contents, status
+from mizzen.gateway.grpc import status, values
 from mizzen.gateway.grpc.calls import PREFIX, Visit, begun
 from mizzen.gateway.grpc.fields import Malformed
 from mizzen.gateway.grpc.openings import Unfit
-from mizzen.gateway.grpc.request import Described, Request, Requests
+from mizzen.gateway.grpc.request import Request, Requests
 from mizzen.gateway.grpc.response import Responses, defaulted
 from mizzen.gateway.infer import Inference, Service
+from mizzen.gateway.intake import Share
 from mizzen.gateway.metrics import GONE
 from mizzen.gateway.permits import ALLOWED, PREDICT
 from mizzen.gateway.routes import Endpoint, Routes
@@ -60,6 +60,14 @@ class GrpcInference(Inference):
 
     def refused(self, code: int, text: str, retry: int) -> None:
         self.visit.stream.refuse(status.refusal(code, text, retry=retry, request_id=self.id))
+
+    def refuse(self, unfit: Unfit) -> None:
+        """Before it has begun."""
+        visit = self.visit
+        visit.service.metrics.refused[unfit.code] += 1
+        self.id = visit.opening.options.id or visit.service.new_id()
+        self.refused(unfit.code, unfit.text, unfit.retry)
+        visit.note(self.id, unfit.code)
 
     def gone(self) -> None:
         """Nobody waits for it any more."""
@@ -123,7 +131,7 @@ class _Grpc:
             signature.check(inputs, request.outputs)
         datas, call.datas = call.datas, None  # as with the request
         if datas is None:
-            datas = raw if len(raw) == len(inputs) and described.contents is None else _datas(described, raw)
+            datas = raw if len(raw) == len(inputs) and described.contents is None else values.given(described, raw)
         if datas is not raw:
             call.size = max(call.size, sum(map(len, datas)))  # small numbers are shorter in a message
         call.plain = False
@@ -170,7 +178,7 @@ class Inferring:
             options = options._replace(actor=ruling.actor)
         if request.described.contents is not None and not request.raw and request.typed_bytes > AT_ONCE:
             inference.live = False  # until it has begun
-            stop = begun(visit, self._begin_later(inference, endpoint, request, message, options))
+            stop = begun(visit, self._begin_later(inference, endpoint, request, message, options), inference.refuse)
             return lambda: inference.gone() if inference.live else stop()
         inference.start(self._service, endpoint, message, options)
         return inference.gone
@@ -178,23 +186,16 @@ class Inferring:
     async def _begin_later(
         self, inference: GrpcInference, endpoint: Endpoint, request: Request, message: bytes, options: Options
     ) -> None:
-        """Others have their turns while its values are made into bytes."""
-        described = request.described
-        datas = []
+        """Others have their turns while its values are made into bytes. Unfit where there is no room for them now."""
+        share = Share(self._service.intake)
         try:
-            for place, pieces in enumerate(described.contents or ()):
-                tensor = described.request.inputs[place] if described.request else None
-                work = contents.steps(pieces, tensor.datatype if tensor else "", place, self._service.max_body_bytes)
-                while True:
-                    try:
-                        next(work)
-                    except StopIteration as done:
-                        datas.append(done.value)
-                        break
-                    await asyncio.sleep(0)
+            inference.datas = await values.made(
+                endpoint, request.described, len(message), share, self._service.max_body_bytes
+            )
         except (ValueError, TooLarge) as fault:
             inference.fault = str(fault)
-        inference.datas = datas
+        finally:
+            share.end()  # from here on a queue counts it
         inference.start(self._service, endpoint, message, options)
 
     def _permitted(self, visit: Visit, name: str, version: str) -> Endpoint:
@@ -258,21 +259,4 @@ def _entries(inputs: list[binary.OpenTensor], datas: list[memoryview]) -> list[v
     return [
         (tensor.name, tensor.datatype, tensor.shape, frames.RAW, data)
         for tensor, data in zip(inputs, datas, strict=True)
-    ]
-
-
-def _datas(described: Described, raw: list[memoryview]) -> list[memoryview]:
-    """Of each input. ValueError."""
-    assert described.request is not None
-    inputs, given = described.request.inputs, described.contents
-    if given is None and not raw:
-        raise ValueError("inputs[0].contents: is missing, and so are raw_input_contents")
-    if given is None:
-        raise ValueError(f"raw_input_contents: {len(raw)} of them for {len(inputs)} inputs")
-    if raw:
-        place = next(place for place, pieces in enumerate(given) if pieces)
-        raise ValueError(f"inputs[{place}].contents: is there beside raw_input_contents")
-    return [
-        contents.at_once(contents.steps(pieces, tensor.datatype, place))
-        for place, (pieces, tensor) in enumerate(zip(given, inputs, strict=True))
     ]
