@@ -311,7 +311,7 @@ class Settings:
         from mizzen.web import tls
 
         try:
-            tls.context(*given)
+            tls.check_shown(tls.context(*given))
         except (OSError, ValueError) as error:
             return [Fault("tls_certificate", f"{given[0]} and {given[1]} are no use: {error}")]
         return []

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from mizzen.errors import Invalid
+from mizzen.server import issuing
 from mizzen.settings import Settings
 
 
@@ -59,6 +61,20 @@ def test_given_certificates_are_looked_at_before_anything_starts(tmp_path: Path,
         Settings.load({"data_dir": str(tmp_path), "inference_tls": True, **files}, {})
     with pytest.raises(Invalid, match=r"go together|without inference_tls"):
         Settings.load({"data_dir": str(tmp_path), **files}, {})
+
+
+def test_a_certificate_out_of_date_is_told_before_anything_starts(tmp_path: Path) -> None:
+    """Else nobody would say why the plane does not become ready: who asks whether it is checks the certificate."""
+    long_ago, root = datetime.now(UTC) - timedelta(days=800), issuing.new_key()
+    pair = issuing.server(
+        issuing.general_names(("a",)), issuing.Pair(issuing.authority(root, long_ago), root), long_ago
+    )
+    (tmp_path / "c.pem").write_bytes(issuing.certificate_text(pair.certificate))
+    (tmp_path / "k.pem").write_bytes(issuing.key_text(pair.key))
+    with pytest.raises(Invalid, match="are no use: certificate has expired"):
+        Settings.load(
+            {"data_dir": str(tmp_path), "inference_tls": True, "tls_certificate": "c.pem", "tls_key": "k.pem"}, {}
+        )
 
 
 def test_a_list_is_read_from_file_and_environment(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import logging
 import os
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -35,6 +36,37 @@ def context(certificate: Path, key: Path, protocols: Sequence[str] = HTTP1) -> s
     made.set_alpn_protocols(list(protocols))
     made.load_cert_chain(certificate, key, password=_no_password)
     return made
+
+
+def check_shown(context: ssl.SSLContext) -> None:
+    """ValueError or SSLError when no client takes its certificate, whomever they trust: it is out of date, say."""
+    anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+    certificate = _shown(context, anybody)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # who signed it is not asked
+    client.load_verify_locations(cadata=certificate)
+    try:
+        _shown(context, client)
+    except ssl.SSLCertVerificationError as error:
+        raise ValueError(error.verify_message) from error
+
+
+def _shown(context: ssl.SSLContext, client: ssl.SSLContext) -> bytes:
+    """The certificate that a client sees, in memory. SSLError when it leaves."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking, answering = client.wrap_bio(back, there), context.wrap_bio(there, back, server_side=True)
+    while True:
+        try:
+            asking.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            with suppress(ssl.SSLWantReadError):
+                answering.do_handshake()
+    seen = asking.getpeercert(binary_form=True)
+    assert seen is not None, "a server shows one"
+    return seen
 
 
 @dataclass(slots=True)
@@ -64,6 +96,11 @@ class Files:
                 await asyncio.sleep(every)
             else:
                 self._seen = marks
+                # It may be all there is. Who looks at dates is told by their own client; who does not is answered.
+                try:
+                    check_shown(found)
+                except (OSError, ValueError) as error:
+                    log.warning("%s is refused by those who check it: %s", self.certificate, error)
                 return found
 
     async def keep_current(self, take: Callable[[ssl.SSLContext], None], every: float = LOOK_SECONDS) -> NoReturn:
@@ -77,6 +114,7 @@ class Files:
                 continue
             try:
                 new = context(self.certificate, self.key, self.protocols)
+                check_shown(new)
             except (OSError, ValueError) as error:
                 if marks != complained:
                     complained = marks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -74,10 +74,54 @@ def test_new_ones_are_taken_and_bad_ones_are_not(tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(renew(), 30))
 
 
-def made(folder: Path) -> tuple[Path, Path]:
+@pytest.mark.parametrize(("days", "word"), [(-400, "expired"), (5, "not yet valid")])
+def test_one_out_of_date_takes_the_place_of_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, days: int, word: str
+) -> None:
+    when = datetime.now(UTC) + timedelta(days=days)
+    with pytest.raises(ValueError, match=word):
+        tls.check_shown(tls.context(*made(tmp_path / "other", when)))
+
+    async def renew() -> None:
+        certificate, key = made(tmp_path / "own")
+        files = tls.Files(certificate, key)
+        await files.first()
+        taken: list[ssl.SSLContext] = []
+        keeping = asyncio.create_task(files.keep_current(taken.append, every=0.001))
+        for here, there in zip((key, certificate), made(tmp_path / "other", when)[::-1], strict=True):
+            here.write_bytes(there.read_bytes())
+        while word not in caplog.text:  # noqa: ASYNC110 - told by and by
+            await asyncio.sleep(0.001)
+        assert taken == []
+        for here, there in zip((key, certificate), made(tmp_path / "third")[::-1], strict=True):
+            here.write_bytes(there.read_bytes())
+        while not taken:  # noqa: ASYNC110 - taken by and by
+            await asyncio.sleep(0.001)
+        keeping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await keeping
+
+    asyncio.run(asyncio.wait_for(renew(), 30))
+
+
+def test_one_out_of_date_is_shown_when_there_is_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A gateway that is started again must not leave those without an answer who do not look at dates."""
+    files = tls.Files(*made(tmp_path, datetime.now(UTC) - timedelta(days=400)))
+    asyncio.run(asyncio.wait_for(files.first(), 30))
+    assert "refused by those who check it: certificate has expired" in caplog.text
+
+
+def test_who_signed_it_is_nothing_to_us(tmp_path: Path) -> None:
+    certificate, key = made(tmp_path)
+    other, _ = made(tmp_path / "other", datetime.now(UTC) - timedelta(days=400))
+    certificate.write_bytes(certificate.read_bytes() + other.read_bytes())
+    tls.check_shown(tls.context(certificate, key))
+
+
+def made(folder: Path, now: datetime | None = None) -> tuple[Path, Path]:
     """A certificate of a CA of its own, and its key."""
     folder.mkdir(exist_ok=True)
-    now = datetime.now(UTC)
+    now = now or datetime.now(UTC)
     root = issuing.new_key()
     pair = issuing.server(
         issuing.general_names(("models.example",)), issuing.Pair(issuing.authority(root, now), root), now
