@@ -5,6 +5,7 @@ import itertools
 import os
 
 import pytest
+from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 
 from tests.support.examples import examples
@@ -12,6 +13,10 @@ from tests.support.examples import examples
 # How long an example takes says how busy the machine is, and nothing of what is tested.
 settings.register_profile("patient", deadline=None, max_examples=examples())
 settings.load_profile("patient")
+
+# Five seconds, where nobody says otherwise, are not enough for an answer on a machine that does much else.
+for part in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, part, 60.0)
 
 SLOW = {
     "tests/scenario/test_usage.py": 40,

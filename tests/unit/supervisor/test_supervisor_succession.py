@@ -45,7 +45,7 @@ def test_a_killed_supervisor_is_revived_with_the_same_processes(plane: Supervise
     assert plane.note() != first
     assert {key: view.pid for key, view in plane.views().items()} == {key: view.pid for key, view in before.items()}
     assert _address(plane) == address
-    with socket.create_connection(address, timeout=5):
+    with socket.create_connection(address, timeout=60):
         pass
 
     adopted = plane.pid("runtime")
@@ -222,7 +222,7 @@ def test_a_start_without_the_sockets_ends_who_holds_them(plane: Supervised, stop
     assert procfs.start_of(holder) is None
     assert plane.running("gateway-0")
     assert plane.pid("runtime") == runtime
-    with socket.create_connection(address, timeout=5):
+    with socket.create_connection(address, timeout=60):
         pass
 
 
@@ -303,7 +303,7 @@ def test_a_tether_can_be_untied_and_tells_of_the_end(plane: Supervised) -> None:
     assert plane.running("plane")
     second.untether()
     plane.stop()
-    assert second.wait(5) == "stopping"
+    assert second.wait(60) == "stopping"
     second.close()
     with pytest.raises(SupervisorGone):
         Tether(plane.home)
