@@ -6,24 +6,23 @@ deleted from the plane meanwhile.
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol, cast
 
 from mizzen import __version__
-from mizzen.backups import snapshot
+from mizzen.backups import drafts, snapshot
 from mizzen.backups.archive import Writer
 from mizzen.backups.contents import DATABASE, KEYS, OTHERS, TLS, Item, Manifest, blob_path, check_paths, known
 from mizzen.blobs import content
 from mizzen.blobs.files import FileBlobs
-from mizzen.errors import Conflict, Forbidden, MizzenError, NotFound, Unavailable
+from mizzen.errors import Conflict, Forbidden, NotFound
 
 PACKED: Final = (".gz", ".tgz")
 _NO_LONGER: Final = "try again; files of a running plane come and go"
@@ -62,7 +61,8 @@ class Made:
 
 def to_file(wanted: Wanted, target: Path, progress: Progress) -> Made:
     """`target` appears whole, in place of what was there, or nothing is changed. Conflict while another writes it."""
-    with _draft(target) as (file, scratch), ExitStack() as stack:
+    _check_target(wanted.data_dir, target)
+    with drafts.of_file(target) as (file, scratch), ExitStack() as stack:
         if target.suffix in PACKED:
             # Not so hard: models hardly become smaller by it, and a database does at once.
             packed = stack.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=wanted.taken.timestamp()))
@@ -75,6 +75,15 @@ def to_file(wanted: Wanted, target: Path, progress: Progress) -> Made:
 def to_stream(wanted: Wanted, stream: BinaryIO, progress: Progress) -> Made:
     with tempfile.TemporaryDirectory(prefix="mizzen-backup-") as scratch:
         return _make(wanted, stream, Path(scratch) / DATABASE, progress)
+
+
+def _check_target(data_dir: Path, target: Path) -> None:
+    if target.exists() and not target.is_file():
+        raise Conflict(f"{target} is no plain file, and would be replaced", hint="'-' writes to stdout, for pipes")
+    if target.resolve().is_relative_to(data_dir.resolve()):
+        raise Conflict(
+            f"{target} is in the data dir that the backup is of", hint="name another place: what takes one takes both"
+        )
 
 
 def check_owner(data_dir: Path) -> None:
@@ -93,7 +102,7 @@ def _make(wanted: Wanted, file: BinaryIO, scratch: Path, progress: Progress) -> 
     store = wanted.data_dir / DATABASE
     if not store.is_file():
         raise NotFound(f"{wanted.data_dir} holds no plane", hint="--data-dir names another folder")
-    with blobs.pinned(), disk_faults():
+    with blobs.pinned(), drafts.disk_faults():
         progress.step("database", store.stat().st_size)
         seen = _Pages(progress, store.stat().st_size)
         moment = snapshot.copied(store, scratch, seen.told)
@@ -185,49 +194,3 @@ class _Pages:
         bytes_ = self._size * done // max(total, 1)
         self._progress.more(bytes_ - self._done)
         self._done = bytes_
-
-
-@contextmanager
-def _draft(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
-    """A file to write to, which becomes `target` at the end, and a place beside it for the database."""
-    draft, scratch = target.with_name(f".{target.name}.part"), target.with_name(f".{target.name}.db")
-    with disk_faults():
-        handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    with open(handle, "wb", buffering=content.CHUNK) as file:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Conflict(f"another backup to {target} is being taken", hint="wait for it") from error
-        try:
-            file.truncate(0)
-            scratch.unlink(missing_ok=True)
-            os.close(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            yield file, scratch
-            with disk_faults():
-                file.flush()
-                os.fsync(handle)
-                draft.replace(target)
-                sync_folder(target.parent)
-        finally:
-            for left in (draft, scratch, scratch.with_name(f"{scratch.name}-journal")):
-                left.unlink(missing_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def disk_faults() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError as error:
-        raise MizzenError("nobody reads the backup any more", hint="see what it was piped to") from error
-    except OSError as error:
-        raise Unavailable(
-            f"the backup cannot be written: {error}", hint="look for a full disk, or another folder"
-        ) from error

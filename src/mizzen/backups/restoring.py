@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from mizzen.backups import archive, snapshot
+from mizzen.backups import archive, drafts, snapshot
 from mizzen.backups.contents import DATABASE, MANIFEST, SEAL, Item, Manifest, digest_of_path
-from mizzen.backups.making import Progress, sync_folder
+from mizzen.backups.making import Progress
 from mizzen.blobs import content
 from mizzen.blobs.files import FileBlobs
-from mizzen.errors import BadRequest, Conflict, NotFound, Unavailable
+from mizzen.errors import BadRequest, Conflict, Forbidden, NotFound
 from mizzen.stores import schema
 
 
@@ -45,7 +42,7 @@ def restore(file: Path, data_dir: Path, progress: Progress) -> Manifest:
     _check_empty(data_dir)
     manifest = checked(file, progress)
     progress.step("restoring", manifest.size)
-    with _draft(data_dir) as draft:
+    with drafts.of_folder(data_dir) as draft:
         expected = {item.path: item for item in manifest.items}
         with archive.opened(file) as members:
             for member in members:
@@ -64,7 +61,7 @@ def restore(file: Path, data_dir: Path, progress: Progress) -> Manifest:
         _sync_all(draft)
         _check_empty(data_dir)
         draft.rename(data_dir)
-        sync_folder(data_dir.parent)
+        drafts.sync_folder(data_dir.parent)
     return manifest
 
 
@@ -108,31 +105,23 @@ def _check_beside(file: Path, item: Item) -> None:
 def _check_empty(data_dir: Path) -> None:
     if data_dir.is_symlink() or (data_dir.exists() and not data_dir.is_dir()):
         raise Conflict(f"{data_dir} is no folder", hint="name a new folder with --data-dir")
-    if data_dir.is_dir() and any(data_dir.iterdir()):
+    if not data_dir.exists():
+        return
+    if os.path.ismount(data_dir):
+        raise Conflict(
+            f"{data_dir} is a disk of its own, which no folder takes the place of",
+            hint=f"name a folder on it: --data-dir {data_dir / 'data'}",
+        )
+    if data_dir.stat().st_uid != os.geteuid():
+        raise Forbidden(f"{data_dir} is another user's", hint="restore it as the user whose plane it will be")
+    if any(data_dir.iterdir()):
         raise Conflict(
             f"{data_dir} is not empty",
             hint="nothing is restored over what is there: move it away, or name a new folder",
         )
 
 
-@contextmanager
-def _draft(data_dir: Path) -> Iterator[Path]:
-    """A folder beside, for its owner alone. What is left of it at the end goes."""
-    draft = data_dir.with_name(f".{data_dir.name}.{secrets.token_hex(4)}.part")
-    try:
-        data_dir.parent.mkdir(parents=True, exist_ok=True)
-        draft.mkdir(mode=0o700)
-        try:
-            yield draft
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-    except OSError as error:
-        raise Unavailable(
-            f"{data_dir} cannot be made: {error}", hint="look for a full disk, or another folder"
-        ) from error
-
-
 def _sync_all(root: Path) -> None:
     """The names of all that was written, so that they survive a power cut; what is in the files already does."""
     for folder, _, _ in os.walk(root):
-        sync_folder(Path(folder))
+        drafts.sync_folder(Path(folder))

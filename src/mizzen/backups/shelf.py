@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from mizzen.backups import archive
+from mizzen.backups import archive, drafts
 from mizzen.backups.contents import DATABASE, MANIFEST, SEAL, WHOSE, Manifest, digest_of_path
-from mizzen.backups.making import Made, Progress, Wanted, check_owner, disk_faults, to_file
+from mizzen.backups.making import Made, Progress, Wanted, check_owner, to_file
 from mizzen.blobs.files import FileBlobs
 from mizzen.errors import BadRequest, Conflict, NotFound
 
@@ -31,9 +31,16 @@ _OWNED: Final = re.compile(r"mizzen-[0-9]{8}T[0-9]{6}Z(?:-([0-9a-f]{8}))?\.tar")
 
 def add(wanted: Wanted, folder: Path, progress: Progress, *, keep: int | None = None) -> tuple[Path, Made]:
     """The new backup. Then all of this plane but the newest `keep` go, with the blobs that only they needed."""
-    blobs = FileBlobs(folder / "blobs")
-    blobs.root.mkdir(mode=0o700, exist_ok=True)
-    blobs.root.chmod(0o700)
+    if (folder / DATABASE).exists():
+        # Its blobs are not ours to keep, and those we put there are not the plane's.
+        raise Conflict(f"{folder} is a data dir", hint="name a folder for backups, elsewhere")
+    check_owner(wanted.data_dir)
+    with drafts.disk_faults():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        blobs = FileBlobs(folder / "blobs")
+        blobs.root.mkdir(mode=0o700, exist_ok=True)
+        blobs.root.chmod(0o700)
+    drafts.remove_left(folder, _PREFIX)
     plane = _plane(wanted.data_dir)
     target = folder / f"{_PREFIX}{wanted.taken.astimezone(UTC):%Y%m%dT%H%M%SZ}{plane and f'-{plane}'}.tar"
     # Pinned: what another one removes meanwhile may be what this one counts on.
@@ -46,10 +53,9 @@ def add(wanted: Wanted, folder: Path, progress: Progress, *, keep: int | None = 
 
 def _plane(data_dir: Path) -> str:
     """Its mark, which it gets with its first backup to a folder."""
-    check_owner(data_dir)
     file = data_dir / WHOSE
     if not file.exists() and (data_dir / DATABASE).is_file():
-        with disk_faults(), tempfile.NamedTemporaryFile("w", dir=data_dir, prefix=f".{WHOSE}.") as draft:
+        with drafts.disk_faults(), tempfile.NamedTemporaryFile("w", dir=data_dir, prefix=f".{WHOSE}.") as draft:
             draft.write(secrets.token_hex(4))
             draft.flush()
             with suppress(FileExistsError):  # another backup was quicker

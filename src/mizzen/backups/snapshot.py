@@ -36,7 +36,7 @@ def copied(store: Path, to: Path, told: Callable[[int, int], None]) -> Snapshot:
     """Make `to`. `told(done, total)` is told of pages. NotFound; Unavailable."""
     if not store.is_file():
         raise NotFound(f"{store.parent} holds no plane", hint="--data-dir names another folder")
-    with _explained(store), closing(schema.open_reader(store)) as source:
+    with _explained(store, to), closing(schema.open_reader(store)) as source:
         # One read transaction from here on: what is written meanwhile is not seen, and holds nobody up.
         source.execute("BEGIN")
         found, _ = reads.position(source)
@@ -84,10 +84,16 @@ def _named(copy: sqlite3.Connection) -> Iterator[str]:
 
 
 @contextmanager
-def _explained(store: Path) -> Iterator[None]:
+def _explained(store: Path, to: Path | None = None) -> Iterator[None]:
+    """`to`: what is written meanwhile, if that is another one."""
     try:
         yield
     except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+            folder = (to or store).parent
+            raise Unavailable(
+                f"{folder} has no room for the database", hint="make room on its disk, or name another folder"
+            ) from error
         raise Unavailable(f"{store} cannot be read: {error}", hint="look for a full disk, or a damaged file") from error
     except sqlite3.Error as error:
         raise BadRequest(f"{store} is damaged: {error}", hint="take another backup") from error

@@ -62,7 +62,7 @@ class Entry:
 class FileBlobs:
     def __init__(self, root: Path, room: Room | None = None) -> None:
         """`room`: asked before bytes are taken. None: the disk is used to its end."""
-        self.root = root
+        self.root = root.absolute()  # as files on their way here are named
         self.room = room
         self._objects: LocalStore | None = None
 

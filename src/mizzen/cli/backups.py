@@ -70,7 +70,6 @@ def backup(
         if target == "-":
             place, made = None, making.to_stream(wanted, _stdout(), progress)
         elif folder:
-            Path(target).mkdir(mode=0o700, parents=True, exist_ok=True)
             place, made = shelf.add(wanted, Path(target), progress, keep=keep)
         else:
             made = making.to_file(wanted, Path(target), progress)
@@ -132,7 +131,8 @@ def _wanted(data_dir: Path | None, *, keys: bool) -> Wanted:
     try:
         settings = Settings.load({"data_dir": folder})
         also, also_keys = [settings.oidc_keys], [settings.tls_certificate, settings.tls_key]
-    except errors.Invalid:  # a plane that would not start with its settings can still be saved
+    except errors.Invalid as error:  # a plane that would not start with its settings can still be saved
+        output.warn(f"files that settings name are not in the backup; keep copies of them: {error.message}")
         also, also_keys = [], []
     return Wanted(
         folder,

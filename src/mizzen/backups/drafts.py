@@ -1,0 +1,128 @@
+"""What is written until it is whole: a file beside a backup, a folder beside a data dir.
+
+It is locked while somebody writes it. Who is killed leaves theirs, with keys in it and as large as a plane; whoever
+writes to the same place next removes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from mizzen.blobs import content
+from mizzen.errors import Conflict, MizzenError, Unavailable
+
+
+@contextmanager
+def of_file(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
+    """A file to write to, which becomes `target` at the end, and a place beside it for the database."""
+    draft, scratch = target.with_name(f".{target.name}.part"), target.with_name(f".{target.name}.db")
+    with disk_faults():
+        handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with open(handle, "wb", buffering=content.CHUNK) as file:
+        if not _locked(handle, draft):
+            raise Conflict(f"another backup to {target} is being taken", hint="wait for it")
+        try:
+            file.truncate(0)
+            scratch.unlink(missing_ok=True)
+            os.close(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            yield file, scratch
+            with disk_faults():
+                file.flush()
+                os.fsync(handle)
+                scratch.unlink()
+                draft.replace(target)  # from here on the names are those of whoever comes next
+                sync_folder(target.parent)
+        except BaseException:
+            if _locked(handle, draft):
+                _remove(draft)
+            raise
+
+
+@contextmanager
+def of_folder(data_dir: Path) -> Iterator[Path]:
+    """A folder beside, for its owner alone. What is left of it at the end goes."""
+    name = re.compile(rf"\.{re.escape(data_dir.name)}\.[0-9a-f]{{8}}\.part")
+    draft = data_dir.with_name(f".{data_dir.name}.{secrets.token_hex(4)}.part")
+    try:
+        data_dir.parent.mkdir(parents=True, exist_ok=True)
+        for left in data_dir.parent.iterdir():
+            if name.fullmatch(left.name) and left.is_dir() and not left.is_symlink():
+                with _unless_held(left) as ours:
+                    if ours:
+                        shutil.rmtree(left, ignore_errors=True)
+        draft.mkdir(mode=0o700)
+        try:
+            with _unless_held(draft):
+                yield draft
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    except OSError as error:
+        raise Unavailable(
+            f"{data_dir} cannot be made: {error}", hint="look for a full disk, or another folder"
+        ) from error
+
+
+def remove_left(folder: Path, prefix: str) -> None:
+    """Drafts of files whose names begin so, and which nobody writes any more."""
+    for left in folder.glob(f".{prefix}*.part"):
+        with disk_faults(), _unless_held(left) as ours:
+            if ours:
+                _remove(left)
+
+
+def sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def disk_faults() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise MizzenError("nobody reads the backup any more", hint="see what it was piped to") from error
+    except OSError as error:
+        raise Unavailable(
+            f"the backup cannot be written: {error}", hint="look for a full disk, or another folder"
+        ) from error
+
+
+def _remove(draft: Path) -> None:
+    """The database first: where there is none, nobody would look for it."""
+    scratch = draft.with_suffix(".db")
+    for left in (scratch.with_name(f"{scratch.name}-journal"), scratch, draft):
+        left.unlink(missing_ok=True)
+
+
+@contextmanager
+def _unless_held(path: Path) -> Iterator[bool]:
+    """Is it ours from here on? False: somebody writes it, or it is gone."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        yield _locked(handle, path)
+    finally:
+        os.close(handle)
+
+
+def _locked(handle: int, path: Path) -> bool:
+    """False also when it is not what is at `path` any more: it became a whole one while we came for it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False
