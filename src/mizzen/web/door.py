@@ -40,6 +40,11 @@ class Patience:
     """For one who takes nothing more of what was written to them, and is held in memory meanwhile."""
 
 
+CROWD, HASTE = 1 << 15, 2.0
+"""How many requests may have begun and not ended, where one connection may have hundreds of them: beyond it nobody is
+waited for longer than so many seconds, or who opens them in masses fills the memory."""
+
+
 def most_connections() -> int:
     """Three quarters of the files this process may have open; the others are for all that is no connection."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -59,7 +64,7 @@ class Guest(asyncio.Protocol):
 class Door:
     """What the connections of one process share: what time it is, how long they may take, how many there may be."""
 
-    __slots__ = ("_clock", "_told", "handshakes", "most", "now", "open", "patience")
+    __slots__ = ("_clock", "_told", "coming", "handshakes", "most", "now", "open", "patience")
 
     def __init__(self, patience: Patience, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.patience = patience
@@ -70,11 +75,18 @@ class Door:
         """From accept on, those in their handshake among them."""
         self.handshakes: dict[Handshake, None] = {}
         """In the order in which they came."""
+        self.coming = 0
+        """Requests that have begun and not ended, of connections with several at a time, when somebody last looked."""
         self._clock = clock
         self._told = False
 
     def tick(self) -> None:
         self.now = self._clock()
+
+    @property
+    def stalled(self) -> float:
+        """How long is waited now for another piece of a request."""
+        return self.patience.stalled if self.coming <= CROWD else min(self.patience.stalled, HASTE)
 
     def enter(self) -> bool:
         """Whether there is a place for one more, which is theirs until they `leave`.

@@ -71,6 +71,8 @@ class WireProtocol(Guest):
         self._idle_since = self._heard_at = door.now
         self._asked_at = float("-inf")
         """When it was asked whether it lives."""
+        self._coming = 0
+        """Calls that had not come to their end when the door last looked, which counts them."""
         self._unsent = 0
         self._unsent_since = door.now
 
@@ -89,6 +91,7 @@ class WireProtocol(Guest):
         self._connections.discard(cast(Any, self))
         if self._entered:
             self._door.leave()
+        self._count_coming(0)
         self._drop_all()
 
     def eof_received(self) -> bool:
@@ -166,7 +169,9 @@ class WireProtocol(Guest):
         if self._streams:
             self._look_at_streams(now)
             self._ask_if_alive(now)
-        elif self._deaf or self._leaving:
+            return
+        self._count_coming(0)
+        if self._deaf or self._leaving:
             if now - self._idle_since > patience.request:
                 self.transport.abort()
         elif now - self._idle_since > (patience.idle if self._greeted else patience.stalled):
@@ -174,10 +179,18 @@ class WireProtocol(Guest):
 
     def _look_at_streams(self, now: float) -> None:
         patience = self._door.patience
+        coming = 0
         for stream in list(self._streams.values()):
             untaken = bool(stream.unsent) and now - stream.moved_at > patience.untaken
             if untaken or self._late(stream, now):
                 stream.reset(Code.CANCEL)
+            elif not stream.heard and stream.since is not None:
+                coming += 1
+        self._count_coming(coming)
+
+    def _count_coming(self, coming: int) -> None:
+        self._door.coming += coming - self._coming
+        self._coming = coming
 
     def _late(self, stream: Stream, now: float) -> bool:
         """What is being read of it does not come to its end."""
@@ -185,7 +198,7 @@ class WireProtocol(Guest):
         if stream.heard or stream.holding or stream.since is None:
             return False
         most = patience.request + stream.bytes / patience.slowest
-        return now - stream.heard_at > patience.stalled or now - stream.since > most
+        return now - stream.heard_at > self._door.stalled or now - stream.since > most
 
     def _ask_if_alive(self, now: float) -> None:
         """Whoever waits for what may be long in coming says nothing meanwhile, and so does who is gone."""

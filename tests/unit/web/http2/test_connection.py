@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.web.door import Patience
+from mizzen.web.door import CROWD, HASTE, Patience
 from mizzen.web.http2 import frames
 from mizzen.web.http2.connection import STREAM_WINDOW, STREAMS, WINDOW
 from mizzen.web.http2.frames import Code
@@ -269,6 +269,23 @@ class TestTime:
         peer.later(20)
         assert [call.gone for call in peer.host.calls] == [True]
         assert (frames.RST_STREAM, 1, Code.CANCEL) in [(came.kind, came.stream, came.number) for came in peer.came()]
+
+    def test_where_too_many_do_not_come_to_their_end_it_is_given_up_sooner(self) -> None:
+        peer = Peer(patience=Patience(stalled=60))
+        others = peer.door.coming = CROWD - 1
+        peer.send(peer.head(1))
+        peer.later(HASTE + 1)
+        assert not peer.host.calls[0].gone
+        peer.send(peer.head(3), peer.call(5))
+        peer.later(1)
+        assert peer.door.coming == others + 2, "those that have ended are not counted"
+        peer.later(1)
+        assert [call.gone for call in peer.host.calls[:2]] == [True, False]
+        assert peer.door.coming == others + 1
+        peer.later(HASTE + 1)
+        assert not peer.host.calls[1].gone
+        peer.lose()
+        assert peer.door.coming == others
 
     def test_nor_may_it_come_in_drops_for_ever(self) -> None:
         peer = Peer(patience=Patience(stalled=60, request=300))
