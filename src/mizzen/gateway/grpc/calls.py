@@ -28,6 +28,8 @@ QUESTION_BYTES = 64 << 10
 """Of a message that is read here, and not by a model."""
 UNASKED_BYTES = 16 << 10
 """Of one for a model that has not come whole, beyond which it matters who sends it."""
+LARGE_HEAD = 2 << 10
+"""Bytes of a head that counts like its message, until that has come: a connection may have hundreds of them."""
 PATIENT_SECONDS, HASTY_SECONDS = 1.0, 0.01
 
 log = logging.getLogger(__name__)
@@ -96,9 +98,12 @@ class Visit:
 class Unary:
     """A Receiver. `begin` gets the message, and returns what to do when nobody waits any more."""
 
-    __slots__ = ("_begin", "_cancel", "_most", "_parts", "_share", "_size", "_visit", "_welcome")
+    __slots__ = ("_begin", "_cancel", "_head", "_most", "_parts", "_share", "_size", "_visit", "_welcome")
 
-    def __init__(self, visit: Visit, begin: Callable[[Visit, bytes], Callable[[], object]], most: int) -> None:
+    def __init__(
+        self, visit: Visit, begin: Callable[[Visit, bytes], Callable[[], object]], most: int, head: int = 0
+    ) -> None:
+        """`head`: how many bytes it has. Unfit where there is no room for it."""
         self._visit = visit
         self._begin = begin
         self._most = most
@@ -107,8 +112,14 @@ class Unary:
         self._parts: list[bytes | bytearray] = []
         self._size = 0
         self._share: Share | None = None
-        """Of a message that does not come in one piece."""
+        """Of a message that does not come in one piece, and of a large head."""
         self._cancel: Callable[[], object] | None = None
+        self._head = 0 if head <= LARGE_HEAD else head
+        if self._head and not visit.stream.heard:
+            self._share = Share(visit.service.intake)
+            if not self._share.grow(self._head):
+                self._drop()
+                raise Unfit(UNAVAILABLE, CROWDED, 1)
 
     def received(self, data: bytes) -> None:
         self._size += len(data)
@@ -126,7 +137,7 @@ class Unary:
         except Unfit as unfit:
             self._refuse(unfit)
             return
-        if not self._share.grow(self._size):
+        if not self._share.grow(self._head + self._size):
             self._refuse(Unfit(UNAVAILABLE, CROWDED, 1))
 
     def ended(self) -> None:

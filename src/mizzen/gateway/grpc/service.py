@@ -53,10 +53,10 @@ class GrpcService:
             if opening is None:
                 return None
         visit = Visit(self._service, stream, opening)
-        if opening.method == INFER:
-            return Unary(visit, self._infer, self._service.max_body_bytes)
         try:
-            return self._other(visit, opening.method)
+            if opening.method == INFER:
+                return Unary(visit, self._infer, self._service.max_body_bytes, head.size)
+            return self._other(visit, opening.method, head.size)
         except Unfit as unfit:
             visit.refuse(unfit)
             return None
@@ -94,10 +94,10 @@ class GrpcService:
             visit.refuse(unfit)
             return _nothing
 
-    def _other(self, visit: Visit, method: str) -> Receiver:
+    def _other(self, visit: Visit, method: str, head: int) -> Receiver:
         answer = self._answers.get(method)
         if answer is not None:
-            return Unary(visit, partial(_begin, answer), QUESTION_BYTES)
+            return Unary(visit, partial(_begin, answer), QUESTION_BYTES, head)
         if method == STREAM_INFER:
             visit.require_known()
             return StreamInfer(visit, self._inferring, self._service.max_body_bytes, self._talks)

@@ -22,6 +22,8 @@ MOST_LIST_BYTES = 4 * LIST_BYTES
 """Beyond which it is not read to its end, without which no other head of the connection can be."""
 REMEMBERED, BLOCK_TO_KEEP = 32, 1024
 """How many heads of a connection are remembered, and how long one may be for that."""
+REMEMBERED_BYTES = 32 << 10
+"""Of all of them as they are read: a few bytes can stand for much that is in the table."""
 
 _FIELD_BYTES = 32
 
@@ -29,10 +31,12 @@ _FIELD_BYTES = 32
 class Head:
     """Of one request, or of all that have the same."""
 
-    __slots__ = ("fields", "meaning", "oversized")
+    __slots__ = ("fields", "meaning", "oversized", "size")
 
-    def __init__(self, fields: tuple[tuple[bytes, bytes], ...], *, oversized: bool = False) -> None:
+    def __init__(self, fields: tuple[tuple[bytes, bytes], ...], size: int = 0, *, oversized: bool = False) -> None:
         self.fields = fields
+        self.size = size
+        """Bytes, as HTTP/2 counts them."""
         self.oversized = oversized
         """There was more than is kept of it."""
         self.meaning: Any = None
@@ -45,6 +49,7 @@ class Heads:
     def __init__(self) -> None:
         self._decoder = Decoder(max_header_list_size=MOST_LIST_BYTES)
         self._known: dict[bytes, Head] = {}
+        self._known_bytes = 0
 
     def read(self, block: bytes) -> Head:
         known = self._known.get(block)
@@ -57,17 +62,21 @@ class Heads:
             fields = self._decoder.decode(block, raw=True)
         except HPACKError as error:
             raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from error
-        if sum(len(name) + len(value) + _FIELD_BYTES for name, value in fields) > LIST_BYTES:
+        list_bytes = sum(len(name) + len(value) + _FIELD_BYTES for name, value in fields)
+        if list_bytes > LIST_BYTES:
             head = Head((), oversized=True)
         else:
-            head = Head(tuple((bytes(name), bytes(value)) for name, value in fields))
+            head = Head(tuple((bytes(name), bytes(value)) for name, value in fields), list_bytes)
         # What is added to the table comes first in it, as an object of its own.
         newest = table.dynamic_entries[0] if table.dynamic_entries else None
         same = newest is first and len(table.dynamic_entries) == entries and table.maxsize == size
-        if not same or len(self._known) >= REMEMBERED:
+        full = len(self._known) >= REMEMBERED or self._known_bytes + head.size > REMEMBERED_BYTES
+        if not same or full:
             self._known.clear()
+            self._known_bytes = 0
         if same and len(block) <= BLOCK_TO_KEEP:
             self._known[block] = head
+            self._known_bytes += head.size
         return head
 
 

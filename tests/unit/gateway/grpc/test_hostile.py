@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import time
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
-from mizzen.gateway.grpc import messages, service, status, streaming
+from mizzen.gateway.grpc import calls, messages, service, status, streaming
 from mizzen.gateway.grpc.cutting import Cutter
 from mizzen.gateway.grpc.streaming import WAITING, Talks
 from mizzen.gateway.intake import Intake, Share
@@ -26,6 +27,16 @@ STREAM_INFER, INFER = f"/{SERVICE}/ModelStreamInfer", f"/{SERVICE}/ModelInfer"
 @pytest.fixture
 def intakes(monkeypatch: pytest.MonkeyPatch) -> list[Intake]:
     """Of the gateway, once there was a call of many messages."""
+    return _seen(streaming, monkeypatch)
+
+
+@pytest.fixture
+def heads(monkeypatch: pytest.MonkeyPatch) -> list[Intake]:
+    """The same, once there was one that counts by itself."""
+    return _seen(calls, monkeypatch)
+
+
+def _seen(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[Intake]:
     seen: list[Intake] = []
 
     class Seen(Share):
@@ -33,7 +44,7 @@ def intakes(monkeypatch: pytest.MonkeyPatch) -> list[Intake]:
             seen.append(intake)
             super().__init__(intake)
 
-    monkeypatch.setattr(streaming, "Share", Seen)
+    monkeypatch.setattr(module, "Share", Seen)
     return seen
 
 
@@ -187,6 +198,24 @@ def test_a_head_that_is_too_large_ends_its_call_only(raw: Raw) -> None:
     assert raw.heads[3]["grpc-message"] == "the head of the call is larger than 16384 bytes"
     raw.bring(1, b"", end=True)
     assert raw.code(1) == 0
+
+
+def test_large_heads_of_messages_that_do_not_come_are_counted(raw: Raw, heads: list[Intake]) -> None:
+    large = (b"authorization", b"Bearer " + b"x" * 10_000)
+    for stream in (1, 3, 5):
+        raw.open(stream, INFER, large)
+    raw.open(7, INFER)
+    raw.heard()
+    assert 30_000 < heads[0].bytes < 32_000
+    raw.bring(1, message(request_of("none", [[1, 2]], "x").SerializeToString()), end=True)
+    assert raw.code(1)
+    raw.send(frames.reset(3, Code.CANCEL))
+    raw.heard()
+    assert 10_000 < heads[0].bytes < 11_000
+    heads[0].limit = 20_000
+    raw.open(9, f"/{SERVICE}/ServerLive", large)
+    assert raw.code(9) == 14
+    assert 10_000 < heads[0].bytes < 11_000, "what is refused takes no room"
 
 
 def test_words_beyond_ascii_fit_into_a_head() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from hpack import Encoder
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.web.http2 import frames
 from mizzen.web.http2.connection import STREAMS
 from mizzen.web.http2.frames import Code
-from mizzen.web.http2.headers import BLOCK_TO_KEEP, LIST_BYTES, REMEMBERED, literal
+from mizzen.web.http2.headers import BLOCK_TO_KEEP, LIST_BYTES, REMEMBERED, REMEMBERED_BYTES, Heads, literal
 from mizzen.web.http2.wire import NOISE
 from tests.unit.web.http2.peer import EchoHost, Peer
 
@@ -152,6 +153,18 @@ def test_many_heads_are_not_all_remembered() -> None:
     assert len(peer.host.heads) == 1000
     assert len(peer.protocol._heads._known) <= REMEMBERED
     assert all(len(block) <= BLOCK_TO_KEEP for block in peer.protocol._heads._known)
+
+
+def test_nor_are_those_that_stand_for_much() -> None:
+    heads, encoder = Heads(), Encoder()
+    large = [(b"x-%d" % each, b"v" * 1000) for each in range(3)]
+    heads.read(encoder.encode(large))
+    for count in range(100):
+        block = encoder.encode(large) + literal([(b"x-count", b"%d" % count)])
+        assert len(block) < 50
+        assert heads.read(block).size > 3000
+        assert heads.read(block) is heads.read(block)
+    assert sum(head.size for head in heads._known.values()) <= REMEMBERED_BYTES
 
 
 KINDS = st.integers(0, 11)
