@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,7 +21,7 @@ from mizzen.blobs.room import Room
 from mizzen.engines.engine import Observation
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.environments.environments import AT_ONCE, Environments, Making, log_of
-from mizzen.engines.local.environments.recipe import EnvironmentPlace, Recipe, root_of
+from mizzen.engines.local.environments.recipe import EnvironmentPlace, Recipe, kept, root_of, still_going
 from mizzen.engines.local.replicas import Built, Obstacle
 from mizzen.kinds.meta import Meta, Resource
 from mizzen.kinds.workload import Environment
@@ -399,6 +402,74 @@ def test_what_was_not_used_for_long_goes_and_what_is_in_use_stays(plane: Supervi
             assert place_of(plane, wanting("thing==2.0")).folder.exists() is False
             assert await environments.of("a", wanting("thing==1.0")) == used
             assert isinstance(await settled(environments, "b", wanting("thing==2.0")), Built), "and is built anew"
+
+    asyncio.run(body())
+
+
+def test_files_that_take_long_to_go_keep_nobody_waiting(
+    plane: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither those of a builder that was ended, nor those that nobody needed any more."""
+    gate, clock, go_on = tmp_path / "gate", Clock(), threading.Event()
+    _slow(tmp_path / "w", gate, "slow")
+    for version in ("1.0", "2.0"):
+        wheels.make(tmp_path / "w", "thing", version)
+    wholly = shutil.rmtree
+
+    def slowly(path: Path, **how: Any) -> None:
+        if Path(path).parent == root_of(plane.home.data_dir):
+            assert go_on.wait(60)
+        wholly(path, **how)
+
+    async def body() -> None:
+        async with opened(plane, tmp_path / "w", now=clock) as environments:
+            gate.touch()
+            other = await settled(environments, "b", wanting("thing==1.0"))
+            left = await settled(environments, "c", wanting("thing==2.0"))
+            assert isinstance(left, Built)
+            gate.unlink()
+            builder = await _building(plane, environments, wanting("slow"))
+            monkeypatch.setattr(shutil, "rmtree", slowly)
+            os.kill(builder.pid, signal.SIGKILL)
+            assert isinstance(await settled(environments, "a", wanting("slow")), Obstacle)
+            assert not place_of(plane, wanting("slow")).folder.exists()
+            assert await environments.of("b", wanting("thing==1.0")) == other
+
+            await environments.release("c")
+            await _forgotten(plane, left.key)
+            clearing = asyncio.create_task(environments.clear(unused=-1))
+            while place_of(plane, wanting("thing==2.0")).folder.exists():  # noqa: ASYNC110 - by and by
+                await asyncio.sleep(0.01)
+            assert await environments.of("b", wanting("thing==1.0")) == other
+            assert not clearing.done()
+            assert [one.key for one in kept(plane.home.data_dir)] == [place_of(plane, wanting("thing==1.0")).key]
+            go_on.set()
+            assert await clearing == [left.key]
+            while still_going(root_of(plane.home.data_dir)):  # noqa: ASYNC110 - by and by
+                await asyncio.sleep(0.01)
+
+    try:
+        asyncio.run(body())
+    finally:
+        go_on.set()
+
+
+def test_what_a_killed_removal_left_is_not_whole_and_goes(plane: Supervised, index: Path) -> None:
+    """Also when the interpreter, for want of which it was removed, has come back meanwhile."""
+
+    async def body() -> None:
+        async with opened(plane, index) as environments:
+            built = await settled(environments, "a", wanting("thing"))
+            assert isinstance(built, Built)
+            place = place_of(plane, wanting("thing"))
+            assert place.set_aside() is not None  # and then it is killed
+            assert place.set_aside() is None
+            assert isinstance(await environments.of("a", wanting("thing")), Obstacle)
+            assert await settled(environments, "a", wanting("thing")) == built
+            assert len(still_going(place.root)) == 1
+            assert await environments.clear(unused=3600) == []
+            assert still_going(place.root) == []
+            assert await environments.of("a", wanting("thing")) == built
 
     asyncio.run(body())
 

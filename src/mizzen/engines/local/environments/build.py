@@ -7,7 +7,6 @@ it makes counts once the stamp is there, which it writes last: whoever finds non
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,7 +38,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         whole = Builder(place, order, environ).build()
     except (Failed, pythons.NotHere, tools.NoTool, OSError) as error:
         _say(f"gave up after {time.time() - began:.1f} s" + ("" if isinstance(error, Failed) else f": {error}"))
-        shutil.rmtree(place.folder, ignore_errors=True)  # it may be for want of room that it failed
+        place.remove()  # it may be for want of room that it failed
         write_json(place.failure, {"message": str(error), "time": time.time(), "attempt": order.get("attempt", 0)})
         return 1
     finally:
@@ -62,8 +61,7 @@ class Builder:
         python = pythons.find(order["python"], self._environ)
         tool = tools.chosen(order["tool"], self._environ)
         _say(f"with {tool} and Python {python.version} at {python.path}")
-        if place.folder.exists():  # what a build left that was ended
-            shutil.rmtree(place.folder)
+        place.remove()  # what a build left that was ended
         self._tell("resolving")
         with tempfile.TemporaryDirectory(prefix="mizzen-env-") as folder:
             listed = Path(folder) / "requirements.txt"

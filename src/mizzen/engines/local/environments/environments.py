@@ -14,7 +14,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -23,7 +23,15 @@ from typing import Any
 
 from mizzen.blobs.room import Room
 from mizzen.engines.local.environments import parts
-from mizzen.engines.local.environments.recipe import PREFIX, EnvironmentPlace, Recipe, Whole, last_used, root_of
+from mizzen.engines.local.environments.recipe import (
+    PREFIX,
+    EnvironmentPlace,
+    Recipe,
+    Whole,
+    last_used,
+    root_of,
+    still_going,
+)
 from mizzen.engines.local.replicas import Built, Obstacle
 from mizzen.errors import NoRoom
 from mizzen.kinds.workload import Environment
@@ -76,6 +84,7 @@ class Environments:
         self._settled: set[str] = set()
         """Keys of those whose builders are forgotten."""
         self._parts: Path | None = None
+        self._removing: set[asyncio.Task[None]] = set()
 
     async def of(self, uid: str, wanted: Environment) -> Built | Obstacle:
         """What a workload runs in, from now on; or why it cannot yet."""
@@ -123,7 +132,9 @@ class Environments:
             except SupervisorGone:
                 return []
             keep = busy | set(self._wanted.values())
-            return await asyncio.to_thread(_clear, root, self._home, keep, self._now() - unused)
+            gone = await asyncio.to_thread(_clear, root, self._home, keep, self._now() - unused)
+        await asyncio.to_thread(_remove, still_going(root))
+        return gone
 
     def place(self, key: str) -> EnvironmentPlace:
         return EnvironmentPlace(root_of(self._home.data_dir), key)
@@ -150,8 +161,7 @@ class Environments:
                     _note_end(place, mine, self._now())
             failure: Any = read_json(place.failure)
             if failure is not None and self._now() < failure["time"] + retry_after(failure["attempt"]):
-                if place.folder.exists():  # of a builder that was ended: it may be for want of room
-                    await asyncio.to_thread(shutil.rmtree, place.folder, ignore_errors=True)
+                self._remove(place)  # what a builder left that was ended: it may be for want of room
                 return Obstacle("waiting", _failed(failure), FAILED)
             running = sum(view.state is State.RUNNING for view in views.values())
             if running >= AT_ONCE:
@@ -167,6 +177,14 @@ class Environments:
             await asyncio.to_thread(_order, place, order)
             await client.apply(self._process(place))
             return Obstacle("waiting", _progress(place, self._now()), BUILDING)
+
+    def _remove(self, place: EnvironmentPlace) -> None:
+        """At once, to those who look for it. Its files may take long: nobody whose turn it is waits for them."""
+        going = place.set_aside()
+        if going is not None:
+            task = asyncio.create_task(asyncio.to_thread(_remove, [going]))
+            self._removing.add(task)
+            task.add_done_callback(self._removing.discard)
 
     def _overdue(self, place: EnvironmentPlace) -> bool:
         order: Any = read_json(place.order) or {}
@@ -266,15 +284,20 @@ def _failed(failure: dict[str, Any]) -> str:
     return f"its environment cannot be built: {failure['message']}; tried again at {again:%H:%M:%S} UTC"
 
 
+def _remove(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _clear(root: Path, home: Home, keep: set[str], before: float) -> list[str]:
+    """Their folders are set aside, to be removed."""
     keys = {path.name.partition(".")[0] for path in root.glob("[!.]*")} - keep
     gone = []
     for key in sorted(keys):
         place = EnvironmentPlace(root, key)
         if place.stamp.exists() and last_used(place) > before:
             continue
-        place.stamp.unlink(missing_ok=True)  # first: what is left of a removal that is ended is not whole
-        shutil.rmtree(place.folder, ignore_errors=True)
+        place.set_aside()
         for file in (place.order, place.step, place.failure):
             file.unlink(missing_ok=True)
         gone.append(key)

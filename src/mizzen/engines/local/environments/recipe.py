@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import secrets
+import shutil
 import sys
 import sysconfig
 from collections.abc import Mapping
@@ -23,6 +25,8 @@ FORM = 1
 """Goes up when environments of old are to be built anew."""
 PREFIX = "env-"
 """What the keys of processes that build one start with."""
+_GOING = ".going"
+"""What the names of folders that are being removed end with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,32 @@ class EnvironmentPlace:
     def process(self) -> str:
         return f"{PREFIX}{self.key}"
 
+    def set_aside(self) -> Path | None:
+        """From one moment to the next it is not there, however long its files take, and whoever is killed over it.
+
+        What is to be removed; None: there was nothing.
+        """
+        going = self.root / f".{self.key}.{secrets.token_hex(4)}{_GOING}"
+        try:
+            self.folder.rename(going)
+        except FileNotFoundError:
+            return None
+        except OSError:  # not even room for a name: its files go from where they are
+            self.stamp.unlink(missing_ok=True)
+            return self.folder
+        return going
+
+    def remove(self) -> None:
+        """Blocking, for as long as its files take."""
+        going = self.set_aside()
+        if going is not None:
+            shutil.rmtree(going, ignore_errors=True)
+
+
+def still_going(root: Path) -> list[Path]:
+    """What was set aside and is still to be removed, also by those who were killed over it."""
+    return list(root.glob(f".*{_GOING}"))
+
 
 def root_of(data_dir: Path) -> Path:
     return data_dir / "envs"
@@ -128,7 +158,7 @@ class Kept:
 def kept(data_dir: Path) -> list[Kept]:
     """Those that are whole, the one that was used last first. Blocking."""
     found = []
-    for stamp in root_of(data_dir).glob("*/.complete"):
+    for stamp in root_of(data_dir).glob("[!.]*/.complete"):
         place = EnvironmentPlace(root_of(data_dir), stamp.parent.name)
         whole, order = read_json(stamp), read_json(place.order) or {}
         if whole is not None:
