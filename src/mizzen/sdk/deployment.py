@@ -84,16 +84,16 @@ async def wait_loaded(
     plane: Registry, server: str, seconds: float, *, keep: bool = False, progress: Progress = silent
 ) -> None:
     """Until the InferenceModel is Ready. ModelFailed, with what it printed, when it never will be; then it is deleted,
-    unless `keep`. While its environment is built, which is told, the time does not count: that says how far it is."""
-    hint = f"logs: 'mizzen logs {server}'"
+    unless `keep`. While its environment is built, which is told, the time does not count: that says how far it is.
+
+    It is looked at once, however little time there is: what is said in the end comes from there."""
     clock = asyncio.get_running_loop().time
     told = ""
+    resource = await plane.get("inferencemodels", server)
     try:
         async with asyncio.timeout(seconds) as limit:
             while True:
-                resource = await plane.get("inferencemodels", server)
                 model, version = resource["spec"]["modelName"], resource["spec"]["targetVersion"]
-                hint = f"{goes_on(model, version, server)}; logs: 'mizzen logs {server}'"
                 ready = condition_of(resource, "Ready")
                 if ready.get("status") == "True":
                     return
@@ -105,7 +105,9 @@ async def wait_loaded(
                         progress(f"{UNDER_WAY}{step}")
                         told = step
                 await asyncio.sleep(_PAUSE)
+                resource = await plane.get("inferencemodels", server)
     except TimeoutError:
+        hint = f"{goes_on(model, version, server)}; logs: 'mizzen logs {server}'"
         raise errors.DeadlineExceeded(f"{server} was not ready within {seconds:g} s", hint=hint) from None
     raise await _failure(plane, server, model, version, broken, keep=keep)
 

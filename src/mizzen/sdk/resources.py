@@ -135,10 +135,10 @@ class Resources(Calls):
     ) -> dict[str, Any]:
         """The object, once the condition holds for its present spec. DeadlineExceeded; Invalid when not accepted."""
         said = "nothing yet"
+        resource = await self.get(kind, name, namespace=namespace)  # once, however little time there is
         try:
             async with asyncio.timeout(timeout):
                 while True:
-                    resource = await self.get(kind, name, namespace=namespace)
                     if holds(resource, condition):
                         return resource
                     if refused := _refused(resource):
@@ -146,6 +146,7 @@ class Resources(Calls):
                     found = condition_of(resource, condition)
                     said = f"{found.get('reason')}: {found.get('message')}" if found else said
                     await asyncio.sleep(_PAUSE)
+                    resource = await self.get(kind, name, namespace=namespace)
         except TimeoutError:
             raise errors.DeadlineExceeded(
                 f"{kind} {name} was not {condition} within {timeout:g} s", hint=f"it says {said}"

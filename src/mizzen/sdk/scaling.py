@@ -49,11 +49,11 @@ async def autoscale(
 
 
 async def _wait_scaled(plane: Registry, server: str, seconds: float) -> None:
-    said, why = f"{server} is not scaled", ""
+    """It is looked at once, however little time there is: what is said in the end comes from there."""
+    resource = await plane.get("inferencemodels", server)
     try:
         async with asyncio.timeout(seconds):
             while True:
-                resource = await plane.get("inferencemodels", server)
                 wanted, status = _wanted(resource), resource.get("status", {})
                 running, ready = status.get("replicas") or 0, status.get("readyReplicas") or 0
                 if running == ready == wanted and _is_current(resource):
@@ -64,6 +64,7 @@ async def _wait_scaled(plane: Registry, server: str, seconds: float) -> None:
                 if wanted and deployment.hopeless(resource):
                     break
                 await asyncio.sleep(_PAUSE)
+                resource = await plane.get("inferencemodels", server)
     except TimeoutError:
         raise errors.DeadlineExceeded(
             f"{said} after {seconds:g} s" + (f": {why}" if why else ""),

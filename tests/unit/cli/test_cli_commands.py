@@ -192,6 +192,6 @@ def test_an_interrupted_deploy_tells_what_goes_on(plane: Plane, monkeypatch: pyt
     left += "'mizzen promote iris 1', or end it with 'mizzen undeploy iris --version 1'"
     assert f"interrupted: {left}\n" in done.stderr
     monkeypatch.undo()
-    late = plane("deploy", "model.joblib", "--name", "iris", "--timeout", "0.1", check=False)
+    late = plane("deploy", "model.joblib", "--name", "iris", "--timeout", "0.01", check=False)
     assert late.returncode == 1
     assert "hint: version 2 of iris is registered and starting as iris-2; when" in late.stderr

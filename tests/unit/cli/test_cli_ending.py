@@ -60,7 +60,7 @@ def test_a_second_interrupt_kills(tmp_path: Path, capsys: pytest.CaptureFixture[
         with Interrupts() as interrupts:
             interrupts.collect()
             os.kill(os.getpid(), signal.SIGTERM)
-            assert interrupts.came.wait(5)
+            assert interrupts.came.wait(60)
 
             def again() -> None:
                 until(lambda: not running.home.info.exists())  # the first one is being followed
@@ -141,7 +141,7 @@ def test_signals_wait_for_the_end_of_what_must_not_be_interrupted() -> None:
 def test_a_tether_tells_a_stop(plane: Supervised) -> None:
     tether = KeptTether(plane.home)
     stopping.stop(plane.home)
-    assert tether.ended.wait(5)
+    assert tether.ended.wait(60)
     assert not tether.lost
     with pytest.raises(SupervisorGone):
         KeptTether(plane.home)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+from mizzen.cli import output
 from mizzen.cli.columns import Columns
 from mizzen.cli.output import Listed
 from mizzen.cli.watching import _Lines
@@ -58,13 +58,16 @@ def test_a_kind_is_found_by_the_plural_of_its_other_name(plane: Plane) -> None:
 
 
 @pytest.mark.usefixtures("heard_interrupts")
-def test_a_name_that_is_not_there_is_waited_for_aloud(plane: Plane) -> None:
-    timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        done = plane("get", "model", "iris", "nosuch", "-w", check=False)
-    finally:
-        timer.cancel()
+def test_a_name_that_is_not_there_is_waited_for_aloud(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    say = output.say
+
+    def interrupted(text: str) -> None:
+        say(text)
+        if text.startswith("iris"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(output, "say", interrupted)
+    done = plane("get", "model", "iris", "nosuch", "-w", check=False)
     assert done.returncode == 130
     assert done.stderr == "no Model/nosuch yet; waiting\n"
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["NAME", "iris"]

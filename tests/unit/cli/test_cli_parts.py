@@ -84,13 +84,21 @@ def test_several_logs_are_read_as_one_by_their_times(tmp_path: Path) -> None:
     files[1].write_text('{"time":"2"}\n{"time":"3"}\n')
     assert [json.loads(line)["time"] for line in tail.read(files, 3, follow=False)] == ["2", "3", "4"]
     lines = tail.read(files, 0, follow=True)
+    seen = threading.Event()
 
     def grow() -> None:
-        with files[1].open("a") as log:
-            log.write("late\n")
+        """More than once: what is there before anybody reads is not told."""
+        while not seen.wait(0.05):
+            with files[1].open("a") as log:
+                log.write("late\n")
 
-    threading.Timer(0.05, grow).start()
-    assert next(lines) == "late\n"
+    growing = threading.Thread(target=grow)
+    growing.start()
+    try:
+        assert next(lines) == "late\n"
+    finally:
+        seen.set()
+        growing.join()
 
 
 @pytest.mark.parametrize(

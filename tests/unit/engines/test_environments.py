@@ -176,7 +176,7 @@ def test_what_is_wanted_twice_is_built_once(plane: Supervised, index: Path, tool
             assert isinstance(one, Built)
             assert one == other
             assert log_of(plane.home, one.key).read_text().count(f"environment {one.key}") == 1
-        async with opened(plane, index, tool=tool) as later, connected(plane) as client, asyncio.timeout(30):
+        async with opened(plane, index, tool=tool) as later, connected(plane) as client, asyncio.timeout(60):
             while await client.list("env-"):  # as after a restart of the plane; and who built it is forgotten soon
                 assert await later.of("a", wanting("thing")) == one
                 await asyncio.sleep(0.02)
@@ -377,7 +377,7 @@ def test_not_more_than_some_are_built_at_once(plane: Supervised, tmp_path: Path)
 
 async def _forgotten(plane: Supervised, key: str) -> None:
     """Until a builder that is removed has ended: while it speaks its last words, what it built is kept."""
-    async with connected(plane) as client, asyncio.timeout(20):
+    async with connected(plane) as client, asyncio.timeout(60):
         while True:
             if not await client.list(f"env-{key}"):
                 return

@@ -155,7 +155,7 @@ def test_a_first_version_that_is_refused_leaves_no_model(control: Harness, infer
 def test_a_model_that_takes_too_long_is_left_starting(control: Harness, inference: Answers) -> None:
     path = control.file("model.joblib")
     with pytest.raises(errors.DeadlineExceeded, match="iris-1 was not ready") as caught:
-        on(control.url, inference.url, lambda plane: plane.deploy("iris", path, timeout=0.2))
+        on(control.url, inference.url, lambda plane: plane.deploy("iris", path, timeout=0.01))
     assert "mizzen logs iris-1" in caught.value.hint
     assert not control.run(control.store.get(Ref("InferenceModel", "iris-1"))).deleting
 
@@ -216,12 +216,8 @@ def test_scale_waits_until_it_is_so_and_says_why_it_is_not(control: Harness, inf
         await plane.deploy("iris", path, wait=False)
         assert await plane.scale("iris", 2, wait=False) == "iris-1"
         assert (await plane.get("inferencemodels", "iris-1"))["spec"]["replicas"] == 2
-        for seconds in (0.3, 60.0):  # the first is not even time for a look, where much else is done
-            with pytest.raises(errors.DeadlineExceeded) as late:
-                await plane.scale("iris-1", 2, timeout=seconds)
-            if "is not scaled" not in late.value.message:
-                break
-        assert "0 of 2 replicas are ready after" in late.value.message
+        with pytest.raises(errors.DeadlineExceeded, match="0 of 2 replicas are ready after"):
+            await plane.scale("iris-1", 2, timeout=0.01)
         scaling = asyncio.create_task(plane.scale("iris", 2))
         await asyncio.to_thread(report, replicas=2, ready_replicas=2)
         assert await scaling == "iris-1"
@@ -249,7 +245,7 @@ def test_limits_within_which_the_load_says_how_many(control: Harness, inference:
         await asyncio.to_thread(report, 1, None, 1)
         limits = {"minReplicas": 0, "maxReplicas": 3}
         with pytest.raises(errors.DeadlineExceeded):  # what is told is of the time before
-            await plane.autoscale("iris", limits, timeout=0.3)
+            await plane.autoscale("iris", limits, timeout=0.01)
         await asyncio.to_thread(report, 2, 2, 2)
         assert await plane.autoscale("iris", limits) == "iris-1"
         assert await plane.autoscale("iris", {"target": 8}, wait=False) == "iris-1"

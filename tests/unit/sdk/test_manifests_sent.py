@@ -168,16 +168,13 @@ def test_wait_ends_when_the_condition_holds_for_the_present_spec(plane: mizzen.P
         stored = control.run(control.store.get(ref))
         control.run(control.store.update_status(replace(stored, status={"conditions": [condition]}), "system"))
 
-    with pytest.raises(errors.DeadlineExceeded, match=r"model iris was not Accepted within 0\.1 s"):
-        plane.wait("model", "iris", "Accepted", timeout=0.1)
+    with pytest.raises(errors.DeadlineExceeded, match=r"model iris was not Accepted within 0\.01 s"):
+        plane.wait("model", "iris", "Accepted", timeout=0.01)
     threading.Timer(0.05, say, ("True", 1)).start()
     assert plane.wait("Model", "iris", "Accepted")["metadata"]["name"] == "iris"
     plane.apply(IRIS.replace("latest", "manual"))
-    for seconds in (0.1, 60.0):  # the first is not even time for a look, where much else is done
-        with pytest.raises(errors.DeadlineExceeded) as late:
-            plane.wait("model", "iris", "Accepted", timeout=seconds)  # said of the spec before
-        if "nothing yet" not in late.value.hint:
-            break
+    with pytest.raises(errors.DeadlineExceeded) as late:
+        plane.wait("model", "iris", "Accepted", timeout=0.01)  # said of the spec before
     assert "because" in late.value.hint
     say("False", 2)
     with pytest.raises(errors.Invalid, match="not accepted: because"):

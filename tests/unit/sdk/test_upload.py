@@ -122,7 +122,7 @@ class Breaking:
     def __exit__(self, *_: object) -> None:
         end(*self.sockets)
         for thread in self.threads:
-            thread.join(10)
+            thread.join(60)
         for one in self.sockets:
             one.close()
 

@@ -192,14 +192,14 @@ def serving(
 
     thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(60)
     try:
         yield started[0]
     finally:
         for client in started[0].clients:
             client.close()
         stop[0].should_exit = True
-        thread.join(20)
+        thread.join(60)
         listener.close()
         assert not thread.is_alive()
 

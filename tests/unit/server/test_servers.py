@@ -93,7 +93,7 @@ def test_a_server_ended_can_be_waited_for(plane: Harness, iris: httpx2.Client) -
     assert iris.get("/model/iris/serve/1/iris-1").json()["deleting"]
     assert not answers
     plane.release(Ref("InferenceModel", "iris-1"))
-    waiting.join(20)
+    waiting.join(60)
     assert deletions(plane) == [("/model/iris/serve/1/iris-1", 202)], "on record when it was marked, and once"
     assert [(answer.status_code, answer.json()) for answer in answers] == [(200, {"id": "iris-1", "deleted": True})]
 

@@ -199,7 +199,7 @@ def test_a_file_belongs_to_one_store_at_a_time(tmp_path: Path, monkeypatch: pyte
         store = await open_store(tmp_path)
         with pytest.raises(Conflict, match=rf"mizzen\.db is in use by process {os.getpid()}\n"):
             await open_store(tmp_path)
-        monkeypatch.undo()
+        monkeypatch.setattr(lock, "WAIT_SECONDS", 60)
         second = asyncio.ensure_future(open_store(tmp_path))
         await asyncio.sleep(0.05)
         assert not second.done()
