@@ -25,12 +25,22 @@ SLOW = {
     "tests/docs/test_seeds.py": 20,
     "tests/scenario/test_deploy.py": 20,
     "tests/scenario/test_environments.py": 20,
+    "tests/scenario/test_tls.py": 20,
+    "tests/scenario/test_own_rows.py": 20,
+    "tests/scenario/test_events.py": 20,
+    "tests/scenario/test_manifests.py": 20,
+    "tests/scenario/test_reload.py": 15,
+    "tests/scenario/test_observed.py": 15,
     "tests/unit/engines/test_environments.py": 20,
     "tests/contract/test_engine": 20,
     "tests/scenario/test_trust.py": 10,
     "tests/scenario/test_sdk.py": 10,
     "tests/scenario/test_change_in_place.py": 10,
     "tests/scenario/test_batches.py": 10,
+    "tests/scenario/test_malformed.py": 10,
+    "tests/scenario/test_limits.py": 5,
+    "tests/scenario/test_namespaces.py": 5,
+    "tests/unit/stores/test_sqlite_cost.py": 5,
 }
 """Modules that start whole planes or many processes, and about how many seconds each takes alone."""
 

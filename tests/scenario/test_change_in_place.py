@@ -25,19 +25,14 @@ SERVERS = "/apis/mizzen.dev/v1alpha1/namespaces/default/inferencemodels"
 
 
 @pytest.fixture
-def plane(tmp_path: Path) -> Iterator[planes.TestPlane]:
-    """Each its own: one of them takes all files away."""
-    with planes.running_plane(tmp_path / "data") as running:
-        yield running
-
-
-@pytest.fixture
 def control(plane: planes.TestPlane, tmp_path: Path) -> Iterator[httpx2.Client]:
+    """Each has the model anew, with its file: one of them takes all files away."""
     (tmp_path / "slow.py").write_text(MODEL)
     plane.cli("deploy", "slow:predict", "--name", "slow", cwd=tmp_path)
     headers = {"authorization": f"Bearer {plane.token()}"}
     with httpx2.Client(base_url=plane.control_url, headers=headers, timeout=30, verify=False) as client:
         yield client
+    plane.cli("delete", "model/slow", "--cascade")
 
 
 def test_no_request_fails_while_the_only_replica_is_replaced(plane: planes.TestPlane, control: httpx2.Client) -> None:

@@ -45,11 +45,12 @@ class Model:
 SERVER = "/apis/mizzen.dev/v1alpha1/namespaces/default/inferencemodels/served-1"
 
 
-@pytest.fixture
-def plane(tmp_path: Path) -> Iterator[planes.TestPlane]:
-    with planes.running_plane(tmp_path / "data") as running:
-        add(running, tmp_path, "1", "deploy", "--name", "served")
-        yield running
+@pytest.fixture(autouse=True)
+def served(plane: planes.TestPlane, tmp_path: Path) -> Iterator[None]:
+    """For each its own: it goes with its processes, and the next has the same names."""
+    add(plane, tmp_path, "1", "deploy", "--name", "served")
+    yield
+    plane.cli("delete", "model/served", "--cascade")
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-import skops.io
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -18,19 +18,25 @@ ROWS = np.arange(12.0).reshape(6, 2) ** 2
 TARGETS = ROWS.sum(axis=1)
 
 
+def dump(model: Any, path: Path) -> None:
+    import skops.io  # a second of all those who collect tests
+
+    skops.io.dump(model, path)
+
+
 class Odd(LinearRegression):  # type: ignore[misc]
     pass
 
 
 def test_a_known_model_needs_no_trust(tmp_path: Path) -> None:
     fitted = LinearRegression().fit(ROWS, TARGETS)
-    skops.io.dump(fitted, tmp_path / "model.skops")
+    dump(fitted, tmp_path / "model.skops")
     model = asking.load("sklearn", tmp_path / "model.skops", trusted=False)
     np.testing.assert_allclose(asking.ask(model, {"input": ROWS})["predict"], TARGETS)
 
 
 def test_an_unknown_type_is_named(tmp_path: Path) -> None:
-    skops.io.dump(make_pipeline(FunctionTransformer(), Odd()).fit(ROWS, TARGETS), tmp_path / "model.skops")
+    dump(make_pipeline(FunctionTransformer(), Odd()).fit(ROWS, TARGETS), tmp_path / "model.skops")
     with pytest.raises(LoadError, match=r"not known to be safe: .*Odd, and is not marked as trusted: an admin"):
         asking.load("sklearn", tmp_path / "model.skops", trusted=False)
     model = asking.load("sklearn", tmp_path / "model.skops", trusted=True)

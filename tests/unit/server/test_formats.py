@@ -16,7 +16,6 @@ import lightgbm
 import numpy as np
 import onnx
 import pytest
-import skops.io
 import xgboost
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
@@ -74,6 +73,8 @@ def test_onnx(tmp_path: Path, named: bool) -> None:
 
 
 def test_skops_and_other_zips(tmp_path: Path) -> None:
+    import skops.io  # a second of all those who collect tests
+
     skops.io.dump(LinearRegression().fit(ROWS, LABELS), tmp_path / "model.zip")
     assert look(tmp_path / "model.zip") == "sklearn"
 
