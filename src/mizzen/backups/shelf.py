@@ -41,6 +41,7 @@ def add(wanted: Wanted, folder: Path, progress: Progress, *, keep: int | None = 
         blobs.root.mkdir(mode=0o700, exist_ok=True)
         blobs.root.chmod(0o700)
     drafts.remove_left(folder, _PREFIX)
+    blobs.sweep_unpinned()
     plane = _plane(wanted.data_dir)
     target = folder / f"{_PREFIX}{wanted.taken.astimezone(UTC):%Y%m%dT%H%M%SZ}{plane and f'-{plane}'}.tar"
     # Pinned: what another one removes meanwhile may be what this one counts on.

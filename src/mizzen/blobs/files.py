@@ -238,6 +238,12 @@ class FileBlobs:
             else:
                 left.unlink(missing_ok=True)
 
+    def sweep_unpinned(self) -> None:
+        """The same while others may put, for a folder that all who put have pinned: nothing while anybody has."""
+        with self._turn(fcntl.LOCK_EX), disk_faults():
+            if not self._is_pinned():
+                self.sweep()
+
     def _kept(self, file: Path, blob: Blob) -> Path:
         """Move a file to its place. The folder that has to be synced before anybody relies on it."""
         with disk_faults():

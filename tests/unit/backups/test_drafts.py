@@ -14,6 +14,7 @@ import pytest
 
 from mizzen.backups import drafts, shelf, snapshot
 from mizzen.backups.making import Wanted
+from mizzen.blobs.files import FileBlobs
 from mizzen.errors import Conflict, Forbidden, Unavailable
 from tests.unit.backups.folders import TAKEN, Quiet, backup, data_dir, names, restore
 
@@ -54,6 +55,18 @@ def test_what_a_killed_backup_left_goes_with_the_next(tmp_path: Path) -> None:
             ".mizzen-another.tar.part",
         }
     restore(file, tmp_path / "again")
+
+
+def test_half_of_a_model_that_a_killed_backup_left_goes_once_nobody_writes(tmp_path: Path) -> None:
+    there, folder = data_dir(tmp_path / "data", b"one"), tmp_path / "backups"
+    shelf.add(Wanted(there, TAKEN), folder, Quiet())
+    left = folder / "blobs" / "incoming" / "half"
+    left.write_bytes(b"on")
+    with FileBlobs(folder / "blobs").pinned():
+        shelf.add(Wanted(there, TAKEN + timedelta(days=1)), folder, Quiet())
+    assert left.exists(), "it may be theirs"
+    shelf.add(Wanted(there, TAKEN + timedelta(days=2)), folder, Quiet())
+    assert not left.exists()
 
 
 def test_what_a_killed_restore_left_goes_with_the_next(tmp_path: Path) -> None:
