@@ -44,6 +44,10 @@ CROWD, HASTE = 1 << 15, 2.0
 """How many requests may have begun and not ended, where one connection may have hundreds of them: beyond it nobody is
 waited for longer than so many seconds, or who opens them in masses fills the memory."""
 
+UNTAKEN_BYTES = 256 << 20
+"""Of answers to such requests that clients do not take: beyond it one that would have to wait is given up, and from
+half of it on nobody who takes nothing is waited for longer than `HASTE`."""
+
 
 def most_connections() -> int:
     """Three quarters of the files this process may have open; the others are for all that is no connection."""
@@ -64,7 +68,7 @@ class Guest(asyncio.Protocol):
 class Door:
     """What the connections of one process share: what time it is, how long they may take, how many there may be."""
 
-    __slots__ = ("_clock", "_told", "coming", "handshakes", "most", "now", "open", "patience")
+    __slots__ = ("_clock", "_told", "coming", "handshakes", "most", "now", "open", "patience", "unsent")
 
     def __init__(self, patience: Patience, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.patience = patience
@@ -77,6 +81,8 @@ class Door:
         """In the order in which they came."""
         self.coming = 0
         """Requests that have begun and not ended, of connections with several at a time, when somebody last looked."""
+        self.unsent = 0
+        """Bytes of answers on such connections that wait until they are taken."""
         self._clock = clock
         self._told = False
 
@@ -87,6 +93,11 @@ class Door:
     def stalled(self) -> float:
         """How long is waited now for another piece of a request."""
         return self.patience.stalled if self.coming <= CROWD else min(self.patience.stalled, HASTE)
+
+    @property
+    def untaken(self) -> float:
+        """How long is waited now for who takes nothing of an answer."""
+        return self.patience.untaken if self.unsent <= UNTAKEN_BYTES // 2 else min(self.patience.untaken, HASTE)
 
     def enter(self) -> bool:
         """Whether there is a place for one more, which is theirs until they `leave`.

@@ -69,6 +69,12 @@ class Wire(Protocol):
     def taken(self, stream: Stream) -> None:
         """It holds nothing back any more."""
 
+    def waits(self, size: int) -> None:
+        """So many more bytes of answers wait until the client takes them."""
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many of one answer may wait, beside those of others."""
+
 
 class Stream:
     __slots__ = (
@@ -124,8 +130,11 @@ class Stream:
             self._end()
             return
         self.begin(head)
+        receiver, self.receiver = self.receiver, None  # who has answered need not hear that it was given up
         self.write(body)
-        self.finish(tail)
+        if not self._done:
+            self.receiver = receiver
+            self.finish(tail)
 
     def refuse(self, head: bytes) -> None:
         """An answer that is a head and nothing else."""
@@ -143,7 +152,10 @@ class Stream:
                 self.moved_at = self._wire.now
             self._pending.append((data, None))
             self.unsent += len(data)
+            self._wire.waits(len(data))
             self.pump()
+            if self.unsent and not self._wire.has_room(self.unsent):
+                self.reset(Code.ENHANCE_YOUR_CALM)
 
     def finish(self, tail: bytes) -> None:
         if not self._done:
@@ -166,6 +178,7 @@ class Stream:
             self.window -= room
             wire.window -= room
             self.unsent -= room
+            wire.waits(-room)
             self.moved_at = wire.now
             wire.send(frames.frame(frames.DATA, 0, self.id, bytes(data[:room])))
             wire.wrote(room)
@@ -207,6 +220,8 @@ class Stream:
     def _end(self) -> None:
         self._done = True
         self._pending.clear()
-        self.unsent = 0
+        if self.unsent:
+            self._wire.waits(-self.unsent)
+            self.unsent = 0
         self.receiver = None
         self._wire.left(self)

@@ -13,7 +13,7 @@ from typing import Any, cast
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from mizzen.web.door import Door, Guest
+from mizzen.web.door import UNTAKEN_BYTES, Door, Guest
 from mizzen.web.http2 import frames
 from mizzen.web.http2.frames import Code
 from mizzen.web.http2.streams import Host, Stream
@@ -143,6 +143,13 @@ class WireProtocol(Guest):
     def taken(self, stream: Stream) -> None:
         raise NotImplementedError
 
+    def waits(self, size: int) -> None:
+        self._door.unsent += size
+
+    def has_room(self, size: int) -> bool:
+        unsent = self._door.unsent
+        return unsent <= UNTAKEN_BYTES or unsent == size  # whatever its size, where there is no other
+
     # What the server asks
 
     def shutdown(self) -> None:
@@ -178,10 +185,10 @@ class WireProtocol(Guest):
             self.shutdown()
 
     def _look_at_streams(self, now: float) -> None:
-        patience = self._door.patience
+        patience = self._door.untaken
         coming = 0
         for stream in list(self._streams.values()):
-            untaken = bool(stream.unsent) and now - stream.moved_at > patience.untaken
+            untaken = bool(stream.unsent) and now - stream.moved_at > patience
             if untaken or self._late(stream, now):
                 stream.reset(Code.CANCEL)
             elif not stream.heard and stream.since is not None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.web.door import CROWD, HASTE, Patience
-from mizzen.web.http2 import frames
+from mizzen.web.door import CROWD, HASTE, UNTAKEN_BYTES, Patience
+from mizzen.web.http2 import frames, wire
 from mizzen.web.http2.connection import STREAM_WINDOW, STREAMS, WINDOW
 from mizzen.web.http2.frames import Code
 from tests.unit.web.http2.peer import TAIL, EchoHost, Peer
@@ -303,6 +303,34 @@ class TestTime:
         peer.send(frames.frame(frames.PING, 0, 0, bytes(8)))
         peer.later(11)
         assert [call.gone for call in peer.host.calls] == [True, False]
+
+    def test_the_sooner_the_more_waits(self) -> None:
+        peer = Peer(EchoHost(prompt=False), patience=Patience(untaken=60))
+        others = peer.door.unsent = UNTAKEN_BYTES // 2
+        peer.send(frames.settings({frames.INITIAL_WINDOW_SIZE: 1}), peer.call(1), peer.call(3))
+        peer.host.calls[0].answer()
+        assert peer.door.unsent == others + len(b"hello") - 1
+        peer.later(HASTE + 1)
+        assert [call.gone for call in peer.host.calls] == [True, False]
+        assert peer.door.unsent == others
+        peer.host.calls[1].answer()
+        peer.lose()
+        assert peer.door.unsent == others
+
+    def test_beyond_it_nothing_more_waits_and_what_need_not_is_answered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(wire, "UNTAKEN_BYTES", 100)
+        peer = Peer(EchoHost(prompt=False))
+        peer.send(frames.settings({frames.INITIAL_WINDOW_SIZE: 8}), peer.call(1), peer.call(3), peer.call(5))
+        one, other, third = peer.host.calls
+        one.answer(30)  # more than all may have, and alone
+        assert peer.door.unsent > 100
+        other.answer(2)
+        third.answer()
+        came = [(came.kind, came.stream) for came in peer.came() if came.kind in (frames.RST_STREAM, frames.DATA)]
+        assert came == [(frames.DATA, 1), (frames.DATA, 3), (frames.RST_STREAM, 3), (frames.DATA, 5)]
+        assert not other.gone, "it has answered, and need not hear of it"
+        peer.send(frames.reset(1, Code.CANCEL))
+        assert peer.door.unsent == 0
 
     def test_who_reads_nothing_at_all_is_cut_off_and_not_read_meanwhile(self) -> None:
         peer = Peer(patience=Patience(untaken=60))
