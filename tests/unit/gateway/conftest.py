@@ -66,10 +66,11 @@ def runtime(start_runtime: Callable[..., Runtime]) -> Runtime:
 
 @pytest.fixture
 def start_gateway(folder: Path) -> Iterator[Callable[..., Gateway]]:
-    """A gateway on the table in `folder`; all that one test starts share one listening socket."""
-    with listening() as listener, ExitStack() as stack:
+    """A gateway on the table in `folder`; all that one test starts share one listening socket, unless they are given
+    another."""
+    with listening() as shared, ExitStack() as stack:
 
-        def start(limits: Limits = LIMITS, **more: Any) -> Gateway:
+        def start(limits: Limits = LIMITS, *, listener: socket.socket = shared, **more: Any) -> Gateway:
             gateway = Gateway(listener, folder / "table.json", limits, **more)
             stack.callback(gateway.close)
             return gateway

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -90,22 +91,22 @@ def test_strangers_share_one_limit(guarded: Gateway, folder: Path, start_gateway
 
 
 def test_many_at_once_are_counted_one_by_one(
-    guarded: Gateway, folder: Path, start_gateway: Callable[..., Gateway], clock: Clock
+    guarded: Gateway, folder: Path, start_gateway: Callable[..., Gateway], clock: Clock, grpc_listener: socket.socket
 ) -> None:
-    other = start_gateway(anonymous=False, wall=clock, name="gateway-1")
+    other = start_gateway(anonymous=False, wall=clock, name="gateway-1", listener=grpc_listener)
     limited(folder, Limit(subject="ann", per_day=40), ROOT)
     until(lambda: other.ask("GET", "/v2/models/iris/ready", b"", Authorization="Bearer root-token").status == 200)
-    for _ in range(4):  # both of them answer here: they share the socket
-        in_force(guarded)
+    for gateway in (guarded, other):
+        in_force(gateway)
     codes: Counter[int] = Counter()
 
-    def ask() -> None:
-        with guarded.client() as client:
+    def ask(gateway: Gateway) -> None:
+        with gateway.client() as client:
             for _ in range(15):
                 client.send(infer_request([1.0], "iris", Authorization="Bearer ann-token"))
                 codes[client.answer().status] += 1
 
-    threads = [threading.Thread(target=ask) for _ in range(8)]
+    threads = [threading.Thread(target=ask, args=(gateway,)) for gateway in (guarded, other) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
