@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,6 +52,8 @@ def limit(
     given = {name: value for name, value in wanted.items() if value is not None}
     if (given or remove) and subject is None:
         raise errors.Invalid("whom is the limit for?", hint="write mizzen limit ann --per-second 50, say")
+    if not math.isfinite(per_second or 0.0):
+        raise errors.Invalid(f"{per_second:g} times a second is no limit", hint="--remove takes one away")
     if given and remove:
         raise errors.Invalid("a limit is set or taken away, not both", hint="leave --remove out, or all the others")
     if subject is not None and remove:

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -199,7 +199,10 @@ def _owner(run_as: str | None, root: Path) -> str:
 def _warn(unit: Unit) -> None:
     if unit.user == "root":
         output.warn("models would run as root: give a user of its own with --run-as")
-    given = sorted(name for name in os.environ if name.startswith("MIZZEN_") and name != "MIZZEN_DATA_DIR")
+    from mizzen.settings import Settings
+
+    known = {f"MIZZEN_{setting.name.upper()}" for setting in fields(Settings)} - {"MIZZEN_DATA_DIR"}
+    given = sorted(known & os.environ.keys())
     if given:
         output.warn(f"{', '.join(given)} is not for the service: write settings to {unit.data_dir / 'settings.toml'}")
 

@@ -90,6 +90,14 @@ def test_install_and_uninstall(tmp_path: Path) -> None:
     assert "there is no" in service("uninstall", "--user")
 
 
+def test_settings_that_the_service_will_not_have_are_told_and_nothing_else_is(tmp_path: Path) -> None:
+    environ = {
+        "XDG_CONFIG_HOME": str(tmp_path / "config"), "MIZZEN_GATEWAYS": "2", "MIZZEN_TOKEN": "t", "MIZZEN_LAUNCHER": "m"
+    }  # fmt: skip
+    said = mizzen("service", "install", "--user", "--no-start", cwd=tmp_path, check=True, environ=environ).stderr
+    assert "warning: MIZZEN_GATEWAYS is not for the service" in said
+
+
 def test_a_unit_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     file = tmp_path / "config" / "systemd" / "user" / "mizzen.service"
