@@ -21,12 +21,15 @@ _PR_SET_CHILD_SUBREAPER = 36
 def start_of(pid: int) -> str | None:
     """When this process began, as an opaque word; None when there is none or it is a zombie.
 
+    One whose first thread alone has ended looks like a zombie, too, but is there, with all it holds: so it is after a
+    kill, until the last of its threads has seen it.
+
     The word holds the boot of the machine, too: records outlive a reboot, and pids and ticks begin again after one.
     """
     if not _has_proc():
         return _start_by_ps(pid)
     fields = _stat(pid)
-    if fields is None or fields[0] in ("Z", "X"):
+    if fields is None or (fields[0] in ("Z", "X") and int(fields[17]) < 2):
         return None
     return f"{_boot()}.{fields[19]}"
 

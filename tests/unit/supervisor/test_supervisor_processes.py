@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import psutil
@@ -202,6 +204,21 @@ def test_a_second_signal_kills_at_once(plane: Supervised) -> None:
     os.kill(supervisor, signal.SIGTERM)
     until(lambda: procfs.start_of(supervisor) is None)
     assert procfs.start_of(child) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_process_is_there_until_its_last_thread_has_ended() -> None:
+    """Its files and locks are, too: who begins when it is gone must find them free."""
+    code = "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); "
+    code += "print(1, flush=True); ctypes.CDLL(None).pthread_exit(None)"
+    with subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE) as process:
+        try:
+            start = procfs.start_of(process.pid)
+            until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
+            assert procfs.start_of(process.pid) == start
+        finally:
+            process.kill()
+        until(lambda: procfs.start_of(process.pid) is None)
 
 
 def test_it_is_small(plane: Supervised) -> None:
