@@ -302,7 +302,7 @@ def test_a_first_start_over_many_models_tells_nothing(tmp_path: Path) -> None:
     async def main() -> None:
         ids = itertools.count()
         store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: f"id-{next(ids)}")
-        names = [f"m-{number}" for number in range(1000)]
+        names = [f"m-{number}" for number in range(250)]
         await asyncio.gather(*(store.create(one, "ann") for name in names for one in (model(name), version("1", name))))
         recorder = Happenings(store, lambda _: "", now=lambda: NOW)
         loop = all_controllers(store, ScriptedEngine(), recorder)
