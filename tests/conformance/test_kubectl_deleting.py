@@ -70,7 +70,7 @@ def test_a_finalizer_holds_an_object(kubectl: Kubectl, released: str) -> None:
 @pytest.mark.timeout(60)
 def test_it_waits_for_a_condition(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", sent=model("iris"))
-    done = kubectl("wait", "--for=condition=Accepted", "model/iris", "--timeout=10s")
+    done = kubectl("wait", "--for=condition=Accepted", "model/iris", "--timeout=60s")
     assert done.out == "model.mizzen.dev/iris condition met\n"
     kubectl("create", "-f", "-", sent=server("one"))
     assert "timed out" in kubectl("wait", "--for=condition=Ready", "im/one", "--timeout=1s", code=1).err
@@ -79,24 +79,24 @@ def test_it_waits_for_a_condition(kubectl: Kubectl) -> None:
 @pytest.mark.timeout(60)
 def test_it_waits_for_a_value(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", sent=model("iris"))
-    with kubectl.going("wait", "--for=jsonpath={.spec.framework}=onnx", "model/iris", "--timeout=10s") as waiting:
+    with kubectl.going("wait", "--for=jsonpath={.spec.framework}=onnx", "model/iris", "--timeout=60s") as waiting:
         kubectl("patch", "model", "iris", "--type", "merge", "-p", '{"spec": {"framework": "onnx"}}')
         assert waiting.wait(20) == 0
 
 
 @pytest.mark.timeout(60)
 def test_it_waits_until_something_is_there(kubectl: Kubectl) -> None:
-    with kubectl.going("wait", "--for=create", "model/iris", "--timeout=10s") as waiting:
+    with kubectl.going("wait", "--for=create", "model/iris", "--timeout=60s") as waiting:
         kubectl("create", "-f", "-", sent=model("iris"))
         assert waiting.wait(20) == 0
 
 
 @pytest.mark.timeout(60)
 def test_it_waits_until_something_has_gone(kubectl: Kubectl) -> None:
-    assert kubectl("wait", "--for=delete", "model/none", "--timeout=5s").code == 0
+    assert kubectl("wait", "--for=delete", "model/none", "--timeout=60s").code == 0
     kubectl("create", "-f", "-", sent=model("iris"))
     kubectl("patch", "model", "iris", "--type", "merge", "-p", '{"metadata": {"finalizers": ["example.com/hold"]}}')
-    with kubectl.going("delete", "model", "iris", "--timeout=15s") as deleting:
+    with kubectl.going("delete", "model", "iris", "--timeout=60s") as deleting:
         with pytest.raises(subprocess.TimeoutExpired):
             deleting.wait(1)
         kubectl("patch", "model", "iris", "--type", "merge", "-p", '{"metadata": {"finalizers": null}}')
@@ -106,5 +106,5 @@ def test_it_waits_until_something_has_gone(kubectl: Kubectl) -> None:
 @pytest.mark.timeout(60)
 def test_a_deletion_waits_for_what_has_to_be_ended_first(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", sent=server("one"))
-    kubectl("delete", "im", "one", "--timeout=15s")
+    kubectl("delete", "im", "one", "--timeout=60s")
     assert "(NotFound)" in kubectl("get", "im", "one", code=1).err

@@ -197,7 +197,10 @@ def test_beyond_the_bound_callers_are_told_when_to_come_again(tmp_path: Path) ->
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "settings.toml").write_text("held_limit = 3\n")
     with planes.running_plane(tmp_path / "data") as plane:
-        (tmp_path / "slow.py").write_text(MODEL.replace("import numpy", "import numpy\ntime.sleep(3)"))
+        gate = tmp_path / "gate"
+        gate.touch()
+        waits = f"import numpy, os\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.01)"
+        (tmp_path / "slow.py").write_text(MODEL.replace("import numpy", waits))
         plane.cli("deploy", "slow:predict", "--name", "weigher", cwd=tmp_path)
         with httpx2.Client(
             base_url=plane.control_url, headers={"authorization": f"Bearer {plane.token()}"}, timeout=30
@@ -208,8 +211,12 @@ def test_beyond_the_bound_callers_are_told_when_to_come_again(tmp_path: Path) ->
             assert httpx2.get(f"{plane.inference_url}/v2/models/weigher/ready").json() == {
                 "name": "weigher", "ready": True, "reason": "none runs while nobody asks",
             }  # fmt: skip
+            gate.unlink()
             with ThreadPoolExecutor(8) as pool:
-                answers = list(pool.map(lambda _: httpx2.post(server.url, json=ROW, timeout=70), range(8)))
+                asked = [pool.submit(httpx2.post, server.url, json=ROW, timeout=70) for _ in range(8)]
+                planes.wait_until(lambda: sum(each.done() for each in asked) == 5, "all but those who may wait know")
+                gate.touch()
+                answers = [each.result() for each in asked]
             codes = sorted(answer.status_code for answer in answers)
             assert codes == [200] * 3 + [503] * 5
             sent_away = next(answer for answer in answers if answer.status_code == 503)

@@ -47,7 +47,7 @@ def refused(code: int, act: Callable[[], Any]) -> Any:
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not (value := condition()):
         assert time.monotonic() < end, f"not within 30 s: {what}"
         time.sleep(0.02)
