@@ -119,7 +119,7 @@ async def observed(engine: Engine, given: Resource, enough: Callable[[Observatio
 
 
 async def until(look: Callable[[], Awaitable[T | None]]) -> T:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             found = await look()
             if found:

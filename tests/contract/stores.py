@@ -108,5 +108,5 @@ def watching(store: Store, kind: str | None, since: str, *, quiet: float | None 
 
 async def take(events: AsyncIterator[Event], count: int) -> list[Event]:
     """The next `count` events; fails rather than waits for ever."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         return [await anext(events) for _ in range(count)]

@@ -252,7 +252,7 @@ def test_closing_the_store_ends_every_watch(opener: Opener, tmp_path: Path) -> N
         watchers = [asyncio.create_task(follow(store, str(i % 2))) for i in range(10)]
         await asyncio.sleep(0.05)
         await store.close()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             assert [len(events) for events in await asyncio.gather(*watchers)] == [1, 0] * 5
             with pytest.raises(StopAsyncIteration):
                 await anext(unread)

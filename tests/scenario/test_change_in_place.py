@@ -30,7 +30,7 @@ def control(plane: planes.TestPlane, tmp_path: Path) -> Iterator[httpx2.Client]:
     (tmp_path / "slow.py").write_text(MODEL)
     plane.cli("deploy", "slow:predict", "--name", "slow", cwd=tmp_path)
     headers = {"authorization": f"Bearer {plane.token()}"}
-    with httpx2.Client(base_url=plane.control_url, headers=headers, timeout=30, verify=False) as client:
+    with httpx2.Client(base_url=plane.control_url, headers=headers, timeout=60, verify=False) as client:
         yield client
     plane.cli("delete", "model/slow", "--cascade")
 

@@ -26,7 +26,7 @@ def test_a_replica_that_takes_too_much_memory_is_ended_and_says_so(plane: planes
     (tmp_path / "greedy.py").write_text(MODEL)
     plane.cli("deploy", "greedy:predict", "--name", "greedy", "--no-wait", cwd=tmp_path)
     headers = {"authorization": f"Bearer {plane.token()}"}
-    with httpx2.Client(base_url=plane.control_url, headers=headers, timeout=30, verify=False) as control:
+    with httpx2.Client(base_url=plane.control_url, headers=headers, timeout=60, verify=False) as control:
         made = control.post("/model/greedy/serve/1", json={"resources": {"memory": "1Gi", "threads": 3, "cpu": "500m"}})
         server = made.json()["id"]
         path = f"/apis/mizzen.dev/v1alpha1/namespaces/default/inferencemodels/{server}"

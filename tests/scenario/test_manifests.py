@@ -84,7 +84,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture
 def control(plane: planes.TestPlane) -> Iterator[httpx2.Client]:
     headers = {"authorization": f"Bearer {plane.token()}"}
-    with httpx2.Client(base_url=plane.control_url, headers=headers, timeout=30, verify=False) as client:
+    with httpx2.Client(base_url=plane.control_url, headers=headers, timeout=60, verify=False) as client:
         yield client
 
 

@@ -174,14 +174,14 @@ def _asked(plane: planes.TestPlane, token: str | None, place: str = "/answer") -
         f"{plane.inference_url}/v2/models{place}/infer",
         json=QUESTION,
         headers=_headers(token),
-        timeout=30,
+        timeout=60,
         verify=False,
     )
 
 
 def _get(url: str, token: str | None) -> int:
     try:
-        return httpx2.get(url, headers=_headers(token), timeout=30, verify=False).status_code
+        return httpx2.get(url, headers=_headers(token), timeout=60, verify=False).status_code
     except httpx2.TransportError:
         return 0
 

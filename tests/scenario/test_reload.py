@@ -56,7 +56,7 @@ def served(plane: planes.TestPlane, tmp_path: Path) -> Iterator[None]:
 @pytest.fixture
 def control(plane: planes.TestPlane) -> Iterator[httpx2.Client]:
     headers = {"authorization": f"Bearer {plane.token()}"}
-    with httpx2.Client(base_url=plane.control_url, headers=headers, timeout=30) as client:
+    with httpx2.Client(base_url=plane.control_url, headers=headers, timeout=60) as client:
         yield client
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from mizzen.gateway.grpc import messages
 
 SERVICE = "inference.GRPCInferenceService"
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Caller:

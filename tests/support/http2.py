@@ -12,7 +12,7 @@ from hpack import Decoder
 from mizzen.web.http2 import frames
 from mizzen.web.http2.headers import literal
 
-_PATIENCE = 30.0
+_PATIENCE = 60.0
 
 
 def message(body: bytes, *, packed: bool = False) -> bytes:

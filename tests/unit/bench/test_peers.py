@@ -227,7 +227,7 @@ def test_the_keeper_ends_a_daemon_that_left_its_parent(how: str, tmp_path: Path)
         assert daemon in procfs.tree(keeper.pid, procfs.snapshot())
         if how == "killed":
             keeper.terminate()
-        keeper.communicate(timeout=30)
+        keeper.communicate(timeout=60)
     finally:
         keeper.kill()
         keeper.communicate()

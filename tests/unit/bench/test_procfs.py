@@ -35,7 +35,7 @@ def busy() -> Iterator[subprocess.Popen[str]]:
         env=os.environ | {"BENCH_TEST_MARK": "a b=c"},
     )
     yield process
-    process.communicate("\n", timeout=30)
+    process.communicate("\n", timeout=60)
 
 
 def test_tree_cpu_and_memory_of_a_real_child(busy: subprocess.Popen[str]) -> None:

@@ -24,6 +24,6 @@ async def running(publisher: Publisher) -> AsyncIterator[None]:
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - a file tells nobody that it changed
             await asyncio.sleep(0.005)

@@ -116,7 +116,7 @@ def test_the_loop_comes_to_rest_with_bad_specs_of_all_kinds(tmp_path: Path, capl
         refs = [(await store.create(Resource(kind, Meta("x"), BAD), "ann")).ref for kind in (*acceptance.KINDS, *OWN)]
         task = asyncio.create_task(loop.run())
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 for ref in refs:
                     await _eventually(partial(_refused, store, ref))
         finally:
@@ -167,7 +167,7 @@ def test_what_a_spec_waits_for_is_told_until_it_comes(tmp_path: Path, monkeypatc
         refs = [(await store.create(Resource(kind, Meta("x"), NAMING[kind][0]), "ann")).ref for kind in NAMING]
         task = asyncio.create_task(loop.run())
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 for ref in refs:
                     await _eventually(partial(_says, store, ref, NAMING[ref.kind][1]))
                 await _eventually(partial(_says, store, refs[-1], "there is no user 'ada' yet: mizzen user add ada"))

@@ -36,7 +36,7 @@ def test_a_disk_that_gets_full_and_empty_again(tmp_path: Path) -> None:
         )
         for left, reason in ((1000, "EnoughRoom"), (50, "DiskLow"), (5, "DiskCritical"), (200, "EnoughRoom")):
             free = left
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while not heard.turns or heard.turns[-1][2] != reason:  # noqa: ASYNC110 - polled, as a plane is
                     await asyncio.sleep(0.001)
             conditions = Status.of(await store.get(wanted.ref)).conditions

@@ -126,7 +126,7 @@ async def test_lines_that_make_no_sense_are_passed_over(tmp_path: Path) -> None:
 
 
 async def all_taken(folder: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while list((folder / "refusals").iterdir()):  # noqa: ASYNC110 - a folder tells nobody that it changed
             await asyncio.sleep(0.005)
 

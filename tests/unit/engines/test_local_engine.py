@@ -59,7 +59,7 @@ async def _replace_supervisor(plane: Supervised) -> None:
         assert await engine.apply(WORKLOAD) == before
         assert before.replicas[0].pid is not None
         os.kill(before.replicas[0].pid, signal.SIGKILL)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             async for ref in engine.changes():  # the watch, too, goes on with the new supervisor
                 assert ref == WORKLOAD.ref
                 if (await engine.apply(WORKLOAD)).replicas[0].restarts == 1:
@@ -96,7 +96,7 @@ def test_many_workers_share_one_connection(tmp_path: Path) -> None:
         ]
         try:
             await asyncio.gather(*map(engine.apply, idle))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 # One for calls, and two that watch.
                 while _descriptors() != before + 3:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.02)
@@ -140,7 +140,7 @@ def test_the_logs_of_a_deleted_workload_are_kept_for_a_while(tmp_path: Path) -> 
             os.utime(path, (number, number))
         try:
             await _observed(engine, lambda seen: seen.replicas[0].state == "ready")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while not await engine.delete(WORKLOAD):  # noqa: ASYNC110 - asking is what deletes
                     await asyncio.sleep(0.02)
         finally:
@@ -285,7 +285,7 @@ def _descriptors() -> int:
 async def _observed(
     engine: LocalEngine, enough: Callable[[Observation], bool], given: Resource = WORKLOAD
 ) -> Observation:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             seen = await engine.apply(given)
             if enough(seen):

@@ -27,9 +27,9 @@ from mizzen.protocol import frames, msgpack
 from mizzen.web.tls import Files
 
 LIMITS = Limits(
-    max_body_bytes=1 << 20, queue_limit=256, queue_bytes=64 << 20, hold_seconds=10.0, stop_timeout=10.0, connections=500
+    max_body_bytes=1 << 20, queue_limit=256, queue_bytes=64 << 20, hold_seconds=60.0, stop_timeout=60.0, connections=500
 )
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 
 def until(condition: Callable[[], Any], what: str = "") -> Any:

@@ -153,7 +153,7 @@ def test_off_leaves_no_file(runtime: Runtime, start_gateway: Callable[..., Gatew
     gateway.wait_ready()
     gateway.ask("POST", HOT, body_of([1.0], name="fail"))
     gateway.stop()
-    gateway.done.result(30)
+    gateway.done.result(60)
     assert not gateway.access_log.exists()
 
 

@@ -239,7 +239,7 @@ def test_bodies_that_do_not_come_to_their_end_are_refused_beyond_a_bound(limited
         first.send(head + half)
         while not select.select([second.socket], [], [], 0.02)[0]:
             second.socket.close()
-            second.socket = socket.create_connection(("127.0.0.1", gateway.port), timeout=30)
+            second.socket = socket.create_connection(("127.0.0.1", gateway.port), timeout=60)
             second.send(head + half)  # until the first one's has been taken before it
         answer = second.answer()
         assert (answer.status, answer.headers["retry-after"], answer.headers["connection"]) == (503, "1", "close")

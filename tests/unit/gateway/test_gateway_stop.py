@@ -46,7 +46,7 @@ def test_what_is_in_flight_is_answered(gateway: Gateway, runtime: Runtime, asked
         late = half.answer()
         assert late.sums == [1.0]
         assert late.headers["connection"] == "close"
-    gateway.done.result(30)
+    gateway.done.result(60)
 
 
 def test_all_that_was_pipelined_is_answered(gateway: Gateway, runtime: Runtime) -> None:
@@ -61,7 +61,7 @@ def test_all_that_was_pipelined_is_answered(gateway: Gateway, runtime: Runtime) 
         assert [answer.sums for answer in answers] == [[1.0], [1.0], [2.0]]
         assert answers[-1].headers["connection"] == "close"
         assert client.closed()
-    gateway.done.result(30)
+    gateway.done.result(60)
 
 
 def test_the_time_to_finish_is_bounded(runtime: Runtime, start_gateway: Callable[..., Gateway], folder: Path) -> None:
@@ -74,7 +74,7 @@ def test_the_time_to_finish_is_bounded(runtime: Runtime, start_gateway: Callable
         slow.send(SLOW)
         until(lambda: runtime.items == 1)
         gateway.stop()
-        gateway.done.result(30)
+        gateway.done.result(60)
         assert client.closed()
 
 
@@ -87,7 +87,7 @@ def test_two_gateways_share_a_socket_and_one_may_leave(
     for n in range(20):
         assert first.infer([float(n)]).sums == [n]
     first.stop()
-    first.done.result(30)
+    first.done.result(60)
     for n in range(20):
         assert second.infer([float(n)]).sums == [n]
 
@@ -135,7 +135,7 @@ def test_signals_stop_it_and_code_after_it_runs(
             assert idle.closed()  # it is stopping
         runtime.release()
         assert client.answer().sums == [1.0]
-    output, _ = child.communicate(timeout=30)
+    output, _ = child.communicate(timeout=60)
     assert output == b"after\n"
     assert child.returncode == 0
 

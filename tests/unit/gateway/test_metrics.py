@@ -195,7 +195,7 @@ def test_counts_are_written_while_anything_changes_and_removed_at_the_end(
     assert [(each.server, each.replicas, each.batch_items) for each in found.served] == [("default/m", 1, 1)]
     assert file.stat().st_mode & 0o777 == 0o600
     gateway.stop()
-    gateway.done.result(30)
+    gateway.done.result(60)
     assert not file.exists()
     assert list(file.parent.iterdir()) == []
 

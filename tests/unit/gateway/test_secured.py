@@ -45,7 +45,7 @@ def test_the_refusal_of_a_body_that_is_not_read_to_its_end_arrives(secured: Gate
     context = authorities.for_url("https://", folder)
     assert isinstance(context, ssl.SSLContext)
     address = "127.0.0.1", secured.port
-    with context.wrap_socket(socket.create_connection(address, timeout=30), server_hostname=address[0]) as connection:
+    with context.wrap_socket(socket.create_connection(address, timeout=60), server_hostname=address[0]) as connection:
         size = str(LIMITS.max_body_bytes + 1)
         connection.sendall(request("POST", INFER, Content_Length=size) + bytes(64 << 10))
         answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
@@ -82,4 +82,4 @@ def test_a_certificate_of_somebody_else_is_trusted_on_this_machine_and_renewed(
 def asking(gateway: Gateway, folder: Path) -> httpx2.Client:
     """As programs on this machine do, which find the plane by its folder."""
     url = f"https://127.0.0.1:{gateway.port}"
-    return httpx2.Client(base_url=url, verify=authorities.for_url(url, folder), trust_env=False, timeout=30)
+    return httpx2.Client(base_url=url, verify=authorities.for_url(url, folder), trust_env=False, timeout=60)

@@ -92,7 +92,7 @@ def test_a_gateway_that_is_stopped_is_not_waited_for(start_gateway: Callable[...
     gateway = start_gateway()
     until(lambda: serial(folder) == 7)
     gateway.stop()
-    gateway.done.result(30)
+    gateway.done.result(60)
     assert taken.living(folder / "tables") == []
 
 

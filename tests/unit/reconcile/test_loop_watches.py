@@ -165,7 +165,7 @@ def test_no_object_is_kept(tmp_path: Path) -> None:
             before = objects()
             present = Present()
             async with running(Loop(store, [present], now=lambda: NOW)):
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(60):
                     while len(present.looks) < 300:  # noqa: ASYNC110 - nobody tells how many there were
                         await asyncio.sleep(0.005)
                     # Those in the hands of workers, at most.

@@ -49,13 +49,13 @@ class Harness:
     not_ready: bool = False
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
 
     def client(self, token: str | None = TOKEN, **headers: str) -> httpx2.Client:
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
         # Without `verify=False` it reads the certificate authorities, which takes longer than most tests.
-        client = httpx2.Client(base_url=self.url, headers=headers, timeout=30, trust_env=False, verify=False)
+        client = httpx2.Client(base_url=self.url, headers=headers, timeout=60, trust_env=False, verify=False)
         self.clients.append(client)
         return client
 

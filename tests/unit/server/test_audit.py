@@ -273,7 +273,7 @@ def after_a_flood(
 
     async def flood() -> None:
         left = 0
-        async with httpx2.AsyncClient(base_url=closed.url, trust_env=False, verify=False, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=closed.url, trust_env=False, verify=False, timeout=60) as client:
 
             async def ask(path: str) -> None:
                 nonlocal left
@@ -318,7 +318,7 @@ def test_bad_credentials_are_counted_whatever_they_say(
     closed: Harness, headers: Callable[[int], dict[str, str]]
 ) -> None:
     async def flood() -> None:
-        async with httpx2.AsyncClient(base_url=closed.url, trust_env=False, verify=False, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=closed.url, trust_env=False, verify=False, timeout=60) as client:
             answers = await asyncio.gather(*(client.get("/version", headers=headers(number)) for number in range(200)))
         assert {answer.status_code for answer in answers} <= {401, 403}
 

@@ -181,7 +181,7 @@ def test_a_watch_misses_nothing_that_somebody_else_wrote(
         await other.close()
         await store.create(model("ours-2"), "ann")
         wanted = [("Model", "theirs", "2"), ("Workload", "theirs", "3"), ("Model", "ours-2", "4")]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             for name in (name for name in wanted if kind in (None, name[0])):
                 told = (await news).resource
                 assert (told.kind, told.meta.name, told.meta.resource_version) == name

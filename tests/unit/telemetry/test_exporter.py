@@ -85,7 +85,7 @@ def test_what_is_refused_is_lost_and_told_once(collector: Collector, caplog: pyt
 def test_nobody_waits_for_a_collector_that_is_away() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and never answers
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1/traces"
-        exporter = Exporter(Destination(url, timeout=30.0), encode, limit=10)
+        exporter = Exporter(Destination(url, timeout=60.0), encode, limit=10)
         exporter.start()
         for number in range(300):
             exporter.put(str(number))

@@ -150,7 +150,7 @@ def test_what_does_not_come_to_its_end_is_closed(sent: bytes, answers: list[byte
     async def wait() -> bytes:
         async with running(HURRY) as server:
             reader, _ = await server.connect(sent)
-            return await asyncio.wait_for(reader.read(), 30)
+            return await asyncio.wait_for(reader.read(), 60)
 
     said = asyncio.run(wait())
     assert [part[:3] for part in said.split(b"HTTP/1.1 ")[1:]] == answers
@@ -166,7 +166,7 @@ def test_an_answer_that_nobody_reads_is_given_up() -> None:
             while server.open:  # noqa: ASYNC110 - closed by and by
                 await asyncio.sleep(0.01)
 
-    asyncio.run(asyncio.wait_for(wait(), 30))
+    asyncio.run(asyncio.wait_for(wait(), 60))
 
 
 @pytest.mark.parametrize("part", ["head", "body"])
@@ -214,7 +214,7 @@ def test_who_waits_for_us_is_not_cut(sent: bytes) -> None:
             reader, writer = await server.connect(sent)
             said = b""
             while b"hello" not in said:
-                piece = await asyncio.wait_for(reader.read(1000), 30)
+                piece = await asyncio.wait_for(reader.read(1000), 60)
                 assert piece, said
                 said += piece
                 if piece.startswith(b"HTTP/1.1 100"):

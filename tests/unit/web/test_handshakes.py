@@ -83,7 +83,7 @@ def test_what_never_gets_secured_is_closed_and_counts_no_more(run: Run, tmp_path
             await _until(lambda: not door.open)
             assert not door.handshakes
 
-    run(asyncio.wait_for(wait(), 30))
+    run(asyncio.wait_for(wait(), 60))
 
 
 @both_loops
@@ -99,7 +99,7 @@ def test_who_asks_a_tls_port_in_plain_http_is_told(run: Run, tmp_path: Path) -> 
             writer.close()
             await _until(lambda: not door.open)
 
-    run(asyncio.wait_for(ask(), 30))
+    run(asyncio.wait_for(ask(), 60))
 
 
 @both_loops
@@ -128,7 +128,7 @@ def test_all_sockets_share_one_count_of_connections(run: Run, tmp_path: Path) ->
                 writer.close()
             await _until(lambda: not door.open)
 
-    run(asyncio.wait_for(fill(), 30))
+    run(asyncio.wait_for(fill(), 60))
 
 
 @contextlib.asynccontextmanager

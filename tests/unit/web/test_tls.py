@@ -44,7 +44,7 @@ def test_files_that_come_later_are_waited_for(tmp_path: Path) -> None:
         made(tmp_path)
         await waiting
 
-    asyncio.run(asyncio.wait_for(wait(), 30))
+    asyncio.run(asyncio.wait_for(wait(), 60))
 
 
 def test_new_ones_are_taken_and_bad_ones_are_not(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_new_ones_are_taken_and_bad_ones_are_not(tmp_path: Path) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await keeping
 
-    asyncio.run(asyncio.wait_for(renew(), 30))
+    asyncio.run(asyncio.wait_for(renew(), 60))
 
 
 @pytest.mark.parametrize(("days", "word"), [(-400, "expired"), (5, "not yet valid")])
@@ -101,13 +101,13 @@ def test_one_out_of_date_takes_the_place_of_none(
         with contextlib.suppress(asyncio.CancelledError):
             await keeping
 
-    asyncio.run(asyncio.wait_for(renew(), 30))
+    asyncio.run(asyncio.wait_for(renew(), 60))
 
 
 def test_one_out_of_date_is_shown_when_there_is_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A gateway that is started again must not leave those without an answer who do not look at dates."""
     files = tls.Files(*made(tmp_path, datetime.now(UTC) - timedelta(days=400)))
-    asyncio.run(asyncio.wait_for(files.first(), 30))
+    asyncio.run(asyncio.wait_for(files.first(), 60))
     assert "refused by those who check it: certificate has expired" in caplog.text
 
 

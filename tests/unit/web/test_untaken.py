@@ -69,4 +69,4 @@ def test_a_stream_that_nobody_reads_is_ended() -> None:
         server.should_exit = True
         await serving
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 60))

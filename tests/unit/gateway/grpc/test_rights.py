@@ -167,7 +167,7 @@ def test_reflection_is_for_who_may_read_the_plane(walled: Gateway, call: Caller)
     def listed(who: str) -> str:
         caller = by(call, who)
         method = caller.channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
-        return ended(lambda: list(method(iter([b"\x3a\x00"]), metadata=caller.metadata, timeout=30)))[0]
+        return ended(lambda: list(method(iter([b"\x3a\x00"]), metadata=caller.metadata, timeout=60)))[0]
 
     assert (listed(""), listed("root")) == ("UNAUTHENTICATED", "OK")
 
@@ -193,7 +193,7 @@ def test_marks_of_the_caller_are_in_answer_log_and_runtime(both: Gateway, call: 
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     marked = call.as_(traceparent=trace, mizzen_request_id="mine")
     method = marked.channel.unary_unary(f"/{SERVICE}/ModelInfer")
-    _, done = method.with_call(request_of("m", [[1, 2]], "x").SerializeToString(), metadata=marked.metadata, timeout=30)
+    _, done = method.with_call(request_of("m", [[1, 2]], "x").SerializeToString(), metadata=marked.metadata, timeout=60)
     assert ("mizzen-request-id", "mine") in [tuple(pair) for pair in done.initial_metadata()]
     assert counted.told[-1] == {} or counted.told[-1]["traces"][0][1] == trace
     lines = until(lambda: [line for line in both.access_log.read_text().splitlines() if "ModelInfer" in line])
