@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mizzen.blobs import content
+from mizzen.blobs.files import sync_folder
 from mizzen.errors import Conflict, MizzenError, Unavailable
 
 
@@ -76,14 +77,6 @@ def remove_left(folder: Path, prefix: str) -> None:
         with disk_faults(), _unless_held(left) as ours:
             if ours:
                 _remove(left)
-
-
-def sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from mizzen.backups import archive, drafts, snapshot
 from mizzen.backups.contents import DATABASE, MANIFEST, SEAL, Item, Manifest, digest_of_path
 from mizzen.backups.making import Progress
 from mizzen.blobs import content
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.files import FileBlobs, sync_folder
 from mizzen.errors import BadRequest, Conflict, Forbidden, NotFound
 from mizzen.stores import schema
 
@@ -61,7 +61,7 @@ def restore(file: Path, data_dir: Path, progress: Progress) -> Manifest:
         _sync_all(draft)
         _check_empty(data_dir)
         draft.rename(data_dir)
-        drafts.sync_folder(data_dir.parent)
+        sync_folder(data_dir.parent)
     return manifest
 
 
@@ -124,4 +124,4 @@ def _check_empty(data_dir: Path) -> None:
 def _sync_all(root: Path) -> None:
     """The names of all that was written, so that they survive a power cut; what is in the files already does."""
     for folder, _, _ in os.walk(root):
-        drafts.sync_folder(Path(folder))
+        sync_folder(Path(folder))

@@ -112,7 +112,7 @@ class FileBlobs:
         yield put
         with disk_faults():
             for folder in folders_:
-                _sync(folder)
+                sync_folder(folder)
 
     def spool(self, most: int | None = None) -> Spool:
         """A file to write to first, for who must see all of it before it may be kept."""
@@ -122,7 +122,7 @@ class FileBlobs:
         """Move a file from below `root` to its place, durably. The caller knows that this is its digest."""
         folder = self._kept(file, blob)
         with disk_faults():
-            _sync(folder)
+            sync_folder(folder)
         return blob
 
     def path(self, digest: str) -> Path:
@@ -342,11 +342,12 @@ def _folder(path: Path) -> Path:
     if not path.is_dir():
         _folder(path.parent)
         path.mkdir(exist_ok=True)
-        _sync(path.parent)
+        sync_folder(path.parent)
     return path
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """What was renamed or removed in it is so after a power loss, too."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
