@@ -33,7 +33,7 @@ PORTS := --port $(PORT) --inference-port $(shell expr $(PORT) + 1) --grpc-port $
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-properties test-faults test-conformance test-ml check gen clients lock bench bench-core bench-scale bench-peers bench-footprint clean moved
+.PHONY: help setup run test test-properties test-faults test-conformance test-ml check gen clients lock bench bench-core bench-scale bench-peers bench-graphs bench-footprint clean moved
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ bench-core: setup ## The control API alone, over a small and a large store (ARGS
 
 bench-peers: setup ## Mizzen beside other model servers, each in .venvs/bench-<name> (ARGS="--only mizzen,mlserver --cases iris")
 	@$(PY) -m bench.peers.run $(ARGS)
+
+bench-graphs: setup ## What a request through a graph costs, beside one model alone and nginx (ARGS="--only nginx,model,ensemble --sizes 0")
+	@$(PY) -m bench.graphs $(ARGS)
 
 bench-footprint: setup ## What Mizzen weighs: installed size, start and memory of a runtime beside a bare process
 	@$(PY) -m bench.footprint $(ARGS)

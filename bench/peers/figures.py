@@ -29,7 +29,7 @@ def lines(results: Results, objective_ms: float, mixed: float | None) -> list[Fi
         *_over_grpc(results),
         *_large(results),
         *_forest(results, objective_ms),
-        _at_most("one row beside 1000 rows, p99 against its own", 3, mixed, ""),
+        at_most("one row beside 1000 rows, p99 against its own", 3, mixed),
     ]
 
 
@@ -37,7 +37,7 @@ def _beside_nginx(results: Results) -> Iterator[Figure]:
     for case, what, most in (("iris", "one row of iris", 5), ("noop", "a model that does nothing", 3.5)):
         ours, floor = results.at(case, 64), results.at(case, 64, "nginx")
         ratio = ours.cpu_us / floor.cpu_us if ours and floor else None
-        yield _at_most(f"{what}, 64 connections, CPU against nginx", most, ratio, "")
+        yield at_most(f"{what}, 64 connections, CPU against nginx", most, ratio)
 
 
 def _cheaper(results: Results, connections: int, least: float) -> Figure:
@@ -98,6 +98,6 @@ def _at_least(what: str, least: float, seen: float | None, who: str) -> Figure:
     return Figure(what, f"at least {least:g}x", text, None if seen is None else seen >= least)
 
 
-def _at_most(what: str, most: float, seen: float | None, who: str) -> Figure:
+def at_most(what: str, most: float, seen: float | None, who: str = "") -> Figure:
     text = "not measured" if seen is None else f"{seen:.2f}x{who}"
     return Figure(what, f"at most {most:g}x", text, None if seen is None else seen <= most)

@@ -4,7 +4,6 @@ is served goes on, and when there is room again, all goes on by itself."""
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support import models, planes
+from tests.support import disks, models, planes
 
 MB = 1 << 20
 SIZE, LOW, CRITICAL = 160 * MB, 64 * MB, 24 * MB
@@ -23,31 +22,8 @@ ROW = {"inputs": [{"name": "input", "shape": [1, 4], "datatype": "FP64", "data":
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(place)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("only root may mount a small disk")
-    try:
+    with disks.small_disk(tmp_path / "disk", SIZE) as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-class Ballast:
-    """A file that takes all of the disk but some bytes."""
-
-    def __init__(self, disk: Path) -> None:
-        self._disk = disk
-        self._file = disk / "ballast"
-
-    def leave(self, free: int) -> None:
-        self._file.unlink(missing_ok=True)
-        found = os.statvfs(self._disk)
-        with self._file.open("wb") as file:
-            size = found.f_bavail * found.f_frsize - free
-            if size > 0:
-                os.posix_fallocate(file.fileno(), 0, size)
 
 
 @contextmanager
@@ -84,7 +60,7 @@ def warnings(control: httpx2.Client) -> set[str]:
 
 
 def test_marks(disk: Path, tmp_path: Path) -> None:
-    ballast = Ballast(disk)
+    ballast = disks.Ballast(disk)
     with serving(disk, tmp_path, LOW, CRITICAL) as (plane, control):
         ballast.leave(LOW - 8 * MB)
         planes.wait_until(lambda: room(control) == "DiskLow", "it is seen")
@@ -117,7 +93,7 @@ def test_marks(disk: Path, tmp_path: Path) -> None:
 
 def test_full_to_the_last_byte(disk: Path, tmp_path: Path) -> None:
     """Without marks: the store meets the end of the disk itself."""
-    ballast = Ballast(disk)
+    ballast = disks.Ballast(disk)
     with serving(disk, tmp_path, 0, 0) as (plane, control):
         kept = [name for name in map("kept{}".format, range(20)) if create(control, name).status_code == 201]
         assert len(kept) == 20

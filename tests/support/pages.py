@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-WALKS = (("README.md", 8), ("docs/serving-models.md", 8), ("docs/autoscaling.md", 2), ("docs/environments.md", 3))
+WALKS = (
+    ("README.md", 8), ("docs/serving-models.md", 8), ("docs/autoscaling.md", 2), ("docs/environments.md", 3),
+    ("docs/importing.md", 2), ("docs/graphs.md", 9),
+)  # fmt: skip
 """Pages with such blocks, and how many at least."""
 
 _BLOCK = re.compile(r"^<!-- (?P<mark>tested|output) -->\n```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)

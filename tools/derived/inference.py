@@ -12,7 +12,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
-from mizzen.gateway import paths
+from mizzen.gateway import feedback, paths
 from mizzen.gateway.paths import NAMESPACE, PATHS
 from mizzen.protocol import v2
 from tools.derived.openapi import text_of
@@ -60,6 +60,7 @@ MEANT = {
     409: "What is there is in the way.",
     413: "The body is too large.",
     415: "The body is packed in a way that cannot be read.",
+    422: "What it says cannot be, or does not fit what is known of the request.",
     429: "The caller's limit is used up for now; `Retry-After` says when to come again.",
     500: "The model raised an error.",
     502: "The process that worked on it was lost.",
@@ -129,8 +130,53 @@ SHAPES: dict[str, Schema] = {
             "",
             model_name=text(), model_version=text("The version that answered, also to a name or an alias."),
             id=text("As it was sent, or a new one."), outputs=many(ref("OutputTensor")),
+            parameters={**OPEN, "description": "Of a graph: which `nodes` were taken, and which children `routing` "
+                                               "took. Of a default answer: why."},
         ),
         "model_name", "model_version", "id", "outputs",
+    ),
+    "Explained": needs(
+        shape(
+            "Either `answer` and `parameters`, or `error` and `code`.",
+            answer=ref("InferResponse"), parameters={**OPEN, "description": "Of the answer."},
+            error=text("What went wrong."), code={**NUMBER, "description": "What infer would have answered."},
+            took_ms={"type": "number"},
+            nodes={**many(ref("ExplainedCall")), "description": "Each call, in the order of time."},
+            taken={**many(text()), "description": "Nodes that got a message."},
+            routing=many(needs(shape(
+                "A choice.", node=text(), chosen=many(text()),
+                probability={"type": "number", "description": "How likely it was, where that is known."},
+            ), "node", "chosen")),
+        ),
+        "took_ms", "nodes", "taken", "routing",
+    ),
+    "ExplainedCall": needs(
+        shape(
+            "Either `outputs` or `error`.",
+            node=text(), phase={"type": "string", "enum": ["merge", "implementation", "route"]},
+            began_ms={"type": "number", "description": "Since the request."}, took_ms={"type": "number"}, code=NUMBER,
+            outputs={**many(OPEN), "description": "Tensors; of large ones, without `data`."}, error=text(),
+        ),
+        "node", "phase", "began_ms", "took_ms", "code",
+    ),
+    "FeedbackRequest": needs(
+        closed(shape(
+            "`reward` or `truth` is needed.",
+            id={**text("Of the request: as it was sent, or as its answer has it."), "minLength": 1,
+                "maxLength": feedback.MAX_ID},
+            reward=maybe({"type": "number", "minimum": 0, "maximum": 1}),
+            truth={"description": "What the answer should have been: the values of its first output, or an object of "
+                                  "them by the names of outputs. Without a reward, it is compared with the answer."},
+            user=maybe({**text("Whom the request was for."), "maxLength": v2.MAX_CITED}),
+            routing=maybe({**text("The parameter of that name of the answer: needed where no record of the request is "
+                                  "left."), "maxLength": feedback.MAX_ROUTING}),
+        )),
+        "id",
+    ),
+    "FeedbackTaken": needs(
+        shape("", id=text(), reward={"type": "number"},
+              counted={**FLAG, "description": "false: the same was given before."}),
+        "id", "reward", "counted",
     ),
     "ConfiguredTensor": needs(shape("", name=text(), data_type=text("`TYPE_FP64` and the like."), dims=_SHAPED), "name",
                               "data_type", "dims"),
@@ -217,6 +263,11 @@ ANSWERS: dict[str, Operation] = {
                        body={JSON: "InferRequest", BYTES: {"type": "string", "format": "binary"}},
                        header=("Mizzen-Timeout-Ms", "Inference-Header-Content-Length", "Mizzen-Request-Id",
                                "traceparent")),
+    "explain": Operation("POST", "", "explain", "Predict with a graph, and tell what each of its nodes did.",
+                         {200: "Explained"}, body={JSON: "InferRequest"},
+                         header=("Mizzen-Timeout-Ms", "Mizzen-Request-Id", "traceparent")),
+    "feedback": Operation("POST", "", "feedback", "Say how well a request was answered.", {200: "FeedbackTaken"},
+                          body={JSON: "FeedbackRequest"}),
     "repository": Operation("POST", "", "repositoryIndex", "Which versions are served, and whether they are ready.",
                             {200: many(ref("IndexedModel"))}, body={JSON: "IndexRequest"}, body_required=False,
                             tag="repository"),
@@ -284,6 +335,10 @@ def failures(operation: Operation, what: str) -> tuple[int, ...]:
         codes |= {400, 408, 413, 415}
     if what in CHANGES:
         codes |= {409, 504}
+    elif what == "feedback":
+        codes |= {409, 422}
+    elif what == "explain":
+        codes |= {409, 429}
     elif operation.body and "{model}" in operation.path:
         codes |= {429, 500, 502, 504}
     return tuple(sorted(codes))

@@ -138,6 +138,7 @@ PARAMETERS: dict[str, tuple[Schema, str]] = {
         f"How far back, {usage.DEFAULT_MINUTES} if absent. Beyond that, points are half a minute apart.",
     ),
     "until": (rules.TIME, "Before this time."),
+    "user": (text(), "What is known of this user, where a bandit keeps a state for each."),
 }
 PATH_PARAMETERS: dict[str, str] = {
     "plural": "Which kind.",
@@ -201,6 +202,12 @@ PLANE: tuple[Operation, ...] = (
     Operation("GET", "/usage/history", "usageHistory",
               "How models did, each version for itself; without a name, of as many as one answer holds.",
               {200: "UsageHistory"}, query=("name", "namespace", "minutes"), tag="plane"),
+    Operation("GET", "/graph/{name}", "describeGraph",
+              "An MLGraph as it is now: its nodes, and what passes between them.",
+              {200: "GraphView"}, query=HERE, tag="plane"),
+    Operation("GET", "/graph/{name}/state", "graphState",
+              "What its bandits have learnt, and how well each version does at each node.", {200: "GraphState"},
+              query=(*HERE, "user"), tag="plane"),
     Operation("GET", "/metrics", "metrics", "What the plane can tell, as text for Prometheus.",
               {200: {"type": "string"}}, media="text/plain", tag="plane"),
 )  # fmt: skip

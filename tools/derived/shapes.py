@@ -223,6 +223,8 @@ SHAPES: dict[str, Schema] = {
         replicasReady=NUMBER, replicasWanted=NUMBER,
         memoryBytes={**NUMBER, "description": "Resident memory of all replicas."},
         cpu={**AMOUNT, "description": "Cores that all replicas were busy with."},
+        accuracy=maybe({**AMOUNT, "description": "How right it is, by feedback with the truth. Null: there was none."}),
+        reward=maybe({**AMOUNT, "description": "The mean of its rewards. Null: there was no feedback."}),
     )),
     "ProcessUsage": always(shape(
         "A process of the plane itself.",
@@ -235,6 +237,66 @@ SHAPES: dict[str, Schema] = {
         series=many(always(shape(
             "Of one version of a model.",
             namespace=text(), name=text(), version=text(), points=many(many(maybe(AMOUNT))),
+        ))),
+    )),
+    "GraphView": always(shape(
+        "Rates are of the last seconds; shares, disagreement and shadowing since gateways began.",
+        name=text(), namespace=text(), generation={**NUMBER, "description": "Of the spec that is shown."},
+        wanted={**NUMBER, "description": "Of the spec that is asked for."},
+        serving=maybe({**NUMBER, "description": "Of the spec that answers. Null: none does."}),
+        ready=FLAG, message=text("Why it is ready, or is not."), url=maybe(text("Where it is called.")),
+        seconds={**AMOUNT, "description": "How long rates look back; 0 right after a start."},
+        nodes={**many(ref("GraphNodeView")), "description": "Each after all that it depends on."},
+        edges=many(always(shape(
+            "", **{"from": text(), "to": text()}, shadow={**FLAG, "description": "It gets copies only."},
+            traffic=maybe({**NUMBER, "description": "Per cent, of a split that says so."}), perSecond=AMOUNT,
+        ))),
+    )),
+    "GraphNodeView": always(shape(
+        "",
+        name=text(), ready=FLAG, reason=text("Why it is not ready."),
+        merge=maybe(text("`mean`, `vote` or `call`.")),
+        calls=many(always(shape(
+            "", role={"type": "string", "enum": ["merge", "implementation", "route"]},
+            kind={"type": "string", "enum": ["served", "service", "container"]}, name=text(),
+        ))),
+        route=maybe(text("`split`, `call`, `cascade` or the policy of a bandit. Null: all children are taken.")),
+        shadow=FLAG, messagesPerSecond=AMOUNT, errorsPerSecond={**AMOUNT, "description": "Calls that failed."},
+        meanMs=maybe({**AMOUNT, "description": "Of its calls. Null: there were none."}),
+        selection=maybe(always(shape(
+            "Null: it has chosen nothing.",
+            shares={"type": "object", "additionalProperties": AMOUNT, "description": "By child."},
+            entropy=maybe({**AMOUNT, "description": "Of the shares: 1 when all are alike, 0 when one has all."}),
+        ))),
+        disagreement={**many(always(shape(
+            "", one=text(), other=text(), count=NUMBER,
+            mean={**AMOUNT, "description": "How far they differed, from 0 to 1."},
+        ))), "description": "Of members of an ensemble, on the same requests."},
+        shadowing=maybe(always(shape(
+            "Of a shadow: its answers, compared with those that were given.",
+            agreed=NUMBER, differed=NUMBER, agreement={**AMOUNT, "description": "The share that agreed."},
+        ))),
+    )),
+    "GraphState": always(shape(
+        "",
+        name=text(), namespace=text(), user=text("Who was asked for; empty: nobody."),
+        feedback={**NUMBER, "description": "That came, as far back as that is kept."},
+        nodes={**many(ref("BanditState")), "description": "Those with a bandit."},
+        quality=many(always(shape(
+            "Of one version at one node.",
+            node=text(), version=text(), rewards=NUMBER, rewardMean=maybe(AMOUNT), truths=NUMBER,
+            accuracy=maybe({**AMOUNT, "description": "How right it is, by feedback with the truth."}),
+        ))),
+    )),
+    "BanditState": always(shape(
+        "",
+        node=text(), policy=text(), parameters={**OPEN, "description": "Of the policy."}, perUser=FLAG,
+        own={**FLAG, "description": "The arms are those of the user who was asked for, and not of all."},
+        users={**NUMBER, "description": "Who have a state of their own."}, feedback=NUMBER,
+        arms=many(always(shape(
+            "", arm=text(), count={**NUMBER, "description": "Feedback."}, mean=maybe(AMOUNT),
+            interval={**many(AMOUNT), "description": "Where the mean lies with 95 % confidence: from, to."},
+            weight={**AMOUNT, "description": "Of exp3; all start at 1."}, best=FLAG,
         ))),
     )),
     "Deleted": needs(

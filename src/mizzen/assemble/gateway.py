@@ -12,9 +12,11 @@ from mizzen.access import used
 from mizzen.assemble.running import grpc_of, inference_of, socket_of, until_stopped, url_of
 from mizzen.gateway.accesslog import Logged
 from mizzen.gateway.naps import Bounds
-from mizzen.gateway.serve import Guard, Limits, Records, serve
+from mizzen.gateway.serve import Guard, Learning, Limits, Records, serve
 from mizzen.gateway.tracing import Traced
 from mizzen.protocol import counts, demand, taken
+from mizzen.selection import database, word
+from mizzen.selection.records import FOLDER
 from mizzen.settings import Settings
 from mizzen.supervisor import revive
 from mizzen.supervisor.home import Home
@@ -68,6 +70,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
             guard=guard,
             limits=limits,
             records=records,
+            learning=Learning(settings.root / database.FILE, home.run / word.FILE, settings.root / FOLDER),
             traced=_traced(settings, os.environ),
             log_level=settings.log_level,
         ),

@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from mizzen import frameworks
 from mizzen.access import credentials, published, used
 from mizzen.access.jwts import Trust
-from mizzen.assemble import environments
+from mizzen.assemble import environments, learning
 from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_of
 from mizzen.assemble.starting import gateways
 from mizzen.blobs.backed import BackedBlobs
@@ -30,6 +30,8 @@ from mizzen.blobs.room import Room, free_bytes
 from mizzen.blobs.store import opened
 from mizzen.controllers import acceptance
 from mizzen.controllers.access import AccessPublisher, Vouching
+from mizzen.controllers.graphs.controller import Graphs
+from mizzen.controllers.graphs.probing import Probes
 from mizzen.controllers.happenings import Happenings
 from mizzen.controllers.machine import keep_registered, node_of
 from mizzen.controllers.models import Models
@@ -46,6 +48,8 @@ from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Ref
 from mizzen.protocol import counts, demand, taken
 from mizzen.reconcile.loop import Loop
+from mizzen.selection import database
+from mizzen.selection.learnt import Reader
 from mizzen.server import namespaces, pages, pruning, targets
 from mizzen.server.app import begin_stop, create_app
 from mizzen.server.bindings import Bindings
@@ -103,7 +107,9 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     traffic = Traffic(home.run / taken.FOLDER, clock=time.monotonic)
     scaling = Autoscaler(home.run / demand.FOLDER, poke, clock=time.monotonic)
     serving = Serving(inference_url, context, fetches, here=machine.meta.name, traffic=traffic, scaling=scaling)
-    working = (Models(context), Versions(context), serving, Workloads(engine))
+    probes = Probes(poke)
+    graphs = Graphs(inference_url, context, probing=probes, traffic=traffic)
+    working = (Models(context), Versions(context), serving, graphs, Workloads(engine))
     happenings = _recorder(store)
     loop = Loop(store, [*working, *accepting], now=_now, recorder=happenings)
     vouching = _vouching(settings)
@@ -135,6 +141,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         recorder=happenings,
         used=lambda subject: used.now(root / used.FILE, subject, time.time()),
         seen=sampler,
+        learnt=Reader(root / database.FILE),
         inside=Inside(store.tally, loop.backlogs, lambda: _size_of(root / "mizzen.db"), lambda: free_bytes(root)),
     )
 
@@ -160,9 +167,11 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
             keep_collecting(store, blobs, _now, grace=timedelta(hours=settings.garbage_hours)),
             hints(),
             environments.keep_clearing(engine, settings.environment_hours),
+            learning.keep_tidy(store, root),
             revive.keep(home, listeners, delay=0.0),
         )
     finally:
+        await probes.close()
         await fetches.close()
         await engine.close()
         await store.close()

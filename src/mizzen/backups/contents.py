@@ -1,7 +1,7 @@
 """What belongs to a backup: a few files by name, blobs by their digest, and the manifest that vouches for all of it.
 
-Left out is what a start makes anew (Table, work folders, ports, sockets), what only this machine's past is (logs), and
-uploads that are not complete.
+Left out is what a start makes anew (Table, work folders, ports, sockets), what only this machine's past is (logs,
+records of what answered which request), and uploads that are not complete.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from typing import Any, Final, Self
 
 from mizzen.blobs.content import hex_of, named
 from mizzen.errors import BadRequest
+from mizzen.selection import database
 
 FORMAT: Final = 1
 DATABASE: Final = "mizzen.db"
+LEARNT: Final = database.FILE
+"""What bandits know. A plane that was never given feedback has none."""
 MANIFEST: Final = "manifest.json"
 SEAL: Final = "manifest.sha256"
 """The digest of the manifest: the last file, so that one that was cut off has none."""
@@ -30,10 +33,13 @@ MOST_MANIFEST: Final = 256 << 20
 
 _BLOB = re.compile(r"blobs/sha256/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_FIXED = frozenset({DATABASE, *KEYS, *OTHERS})
+_FIXED = frozenset({DATABASE, LEARNT, *KEYS, *OTHERS})
 _FOLDERS = frozenset(
-    {"blobs", "demo", "envs", "incoming", "logs", "refusals", "run", "runtime", TLS, "uploads", "usage", "work"}
-)
+    {
+        "blobs", "demo", "envs", "incoming", "logs", "records", "refusals", "run", "runtime", TLS, "uploads", "usage",
+        "work",
+    }
+)  # fmt: skip
 """Of a data dir."""
 _MADE_ANEW = frozenset({"ports.json", "table.json", "access.json", MANIFEST})
 _NAMED = (".json", ".jwks", ".pem", ".key", ".crt", ".cer")

@@ -1,4 +1,4 @@
-"""Taking a backup: first a snapshot of the database, then the files that it names, then the manifest.
+"""Taking a backup: first snapshots of the database and of what bandits know, then the files it names, the manifest.
 
 The blobs are pinned from before the snapshot on: what it names is there until all of it is copied, whatever is
 deleted from the plane meanwhile.
@@ -19,7 +19,7 @@ from typing import BinaryIO, Final, Protocol, cast
 from mizzen import __version__
 from mizzen.backups import drafts, snapshot
 from mizzen.backups.archive import Writer
-from mizzen.backups.contents import DATABASE, KEYS, OTHERS, TLS, Item, Manifest, blob_path, check_paths, known
+from mizzen.backups.contents import DATABASE, KEYS, LEARNT, OTHERS, TLS, Item, Manifest, blob_path, check_paths, known
 from mizzen.blobs import content
 from mizzen.blobs.files import FileBlobs
 from mizzen.errors import Conflict, Forbidden, NotFound
@@ -99,7 +99,7 @@ def check_owner(data_dir: Path) -> None:
 def _make(wanted: Wanted, file: BinaryIO, scratch: Path, progress: Progress) -> Made:
     check_owner(wanted.data_dir)
     blobs = FileBlobs(wanted.data_dir / "blobs")
-    store = wanted.data_dir / DATABASE
+    store, learnt = wanted.data_dir / DATABASE, wanted.data_dir / LEARNT
     if not store.is_file():
         raise NotFound(f"{wanted.data_dir} holds no plane", hint="--data-dir names another folder")
     with blobs.pinned(), drafts.disk_faults():
@@ -108,10 +108,16 @@ def _make(wanted: Wanted, file: BinaryIO, scratch: Path, progress: Progress) -> 
         moment = snapshot.copied(store, scratch, seen.told)
         present, absent = _found(blobs, moment.digests)
         total = scratch.stat().st_size + sum(path.stat().st_size for path in present.values())
+        total += learnt.stat().st_size if learnt.is_file() else 0
         progress.step("files", total)
         writer = Writer(file, progress.more)
         files, left_out = _files(wanted)
-        for name, path in ((DATABASE, scratch), *files):
+        _add(writer, DATABASE, scratch, wanted.taken)
+        if learnt.is_file():
+            os.truncate(scratch, 0)
+            snapshot.copied_learnt(learnt, scratch, lambda _done, _total: None)
+            _add(writer, LEARNT, scratch, wanted.taken)
+        for name, path in files:
             _add(writer, name, path, wanted.taken)
         beside: list[Item] = []
         damaged = []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mizzen.backups import archive, drafts, snapshot
-from mizzen.backups.contents import DATABASE, MANIFEST, SEAL, Item, Manifest, digest_of_path
+from mizzen.backups.contents import DATABASE, LEARNT, MANIFEST, SEAL, Item, Manifest, digest_of_path
 from mizzen.backups.making import Progress
 from mizzen.blobs import content
 from mizzen.blobs.files import FileBlobs, sync_folder
@@ -58,6 +58,8 @@ def restore(file: Path, data_dir: Path, progress: Progress) -> Manifest:
                     with _blob(file, item).open("rb") as source:
                         _write(draft, item, _chunks(source), progress)
         snapshot.admit(draft / DATABASE)
+        if LEARNT in expected:
+            snapshot.admit_learnt(draft / LEARNT)
         _sync_all(draft)
         _check_empty(data_dir)
         draft.rename(data_dir)

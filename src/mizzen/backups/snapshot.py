@@ -1,4 +1,4 @@
-"""A copy of a SQLite store as it is at one moment, while a plane goes on writing to it.
+"""A copy of a SQLite store as it is at one moment, while a plane goes on writing to it; and of what its bandits know.
 
 All that was acknowledged before `copied` is called is in it. Pages are copied as they are: rows keep their places,
 by which a store knows the order of some of them.
@@ -15,6 +15,7 @@ from typing import Final
 
 from mizzen.blobs import naming
 from mizzen.errors import BadRequest, NotFound, Unavailable
+from mizzen.selection import database
 from mizzen.stores import reads, rows, schema
 
 _PAGES: Final = 4096
@@ -40,18 +41,21 @@ def copied(store: Path, to: Path, told: Callable[[int, int], None]) -> Snapshot:
         # One read transaction from here on: what is written meanwhile is not seen, and holds nobody up.
         source.execute("BEGIN")
         found, _ = reads.position(source)
-        with closing(sqlite3.connect(to)) as target:
-            source.backup(
-                target, pages=_PAGES, progress=lambda _status, left, total: told(total - left, total), sleep=0.01
-            )
-        source.execute("ROLLBACK")
+        _copy_pages(source, to, told)
     with _explained(to), closing(sqlite3.connect(to)) as copy:
-        # In one file: a copy that keeps a log beside it could be taken apart.
-        copy.execute("PRAGMA journal_mode = DELETE")
         [(version,)] = copy.execute("PRAGMA user_version").fetchall()
         rv, _ = reads.position(copy)
         assert rv == found, "a snapshot is of one moment"
         return Snapshot(int(version), rv, frozenset(_named(copy)))
+
+
+def copied_learnt(learnt: Path, to: Path, told: Callable[[int, int], None]) -> None:
+    """Make `to`: what bandits know, with all feedback that was acknowledged before. BadRequest; Unavailable."""
+    hint = "move it away with the plane stopped: its bandits begin anew, and all else can be backed up"
+    with _explained(learnt, to, damaged=hint), closing(schema.open_reader(learnt)) as source:
+        source.execute("BEGIN")
+        source.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # with the first read the moment is chosen
+        _copy_pages(source, to, told)
 
 
 def admit(store: Path) -> None:
@@ -67,13 +71,38 @@ def admit(store: Path) -> None:
                 f"the backup is of a newer Mizzen (schema {version}; this one knows {schema.SCHEMA})",
                 hint="restore it with the newer version",
             )
-        [(said,)] = copy.execute("PRAGMA quick_check(1)").fetchall()
-        if said != "ok":
-            raise BadRequest(f"the database in the backup is damaged: {said}", hint="take another backup")
+        _check_pages(copy, "the database")
         copy.execute("BEGIN")
         copy.execute("UPDATE state SET rv = rv + ?, horizon = rv + ?", (GAP, GAP))
         copy.execute("DELETE FROM events")
         copy.execute("COMMIT")
+
+
+def admit_learnt(learnt: Path) -> None:
+    """BadRequest when gateways could not go on with it."""
+    with _explained(learnt), closing(sqlite3.connect(learnt, isolation_level=None)) as copy:
+        [(version,)] = copy.execute("PRAGMA user_version").fetchall()
+        if version > database.SCHEMA:
+            raise BadRequest(
+                f"what bandits know is of a newer Mizzen (schema {version}; this one knows {database.SCHEMA})",
+                hint="restore it with the newer version",
+            )
+        _check_pages(copy, "what bandits know")
+
+
+def _copy_pages(source: sqlite3.Connection, to: Path, told: Callable[[int, int], None]) -> None:
+    """Of a source that has begun to read; it is done with that afterwards."""
+    with closing(sqlite3.connect(to)) as target:
+        source.backup(target, pages=_PAGES, progress=lambda _status, left, total: told(total - left, total), sleep=0.01)
+        # In one file: a copy that keeps a log beside it could be taken apart.
+        target.execute("PRAGMA journal_mode = DELETE")
+    source.execute("ROLLBACK")
+
+
+def _check_pages(copy: sqlite3.Connection, what: str) -> None:
+    [(said,)] = copy.execute("PRAGMA quick_check(1)").fetchall()
+    if said != "ok":
+        raise BadRequest(f"{what} in the backup is damaged: {said}", hint="take another backup")
 
 
 def _named(copy: sqlite3.Connection) -> Iterator[str]:
@@ -84,8 +113,8 @@ def _named(copy: sqlite3.Connection) -> Iterator[str]:
 
 
 @contextmanager
-def _explained(store: Path, to: Path | None = None) -> Iterator[None]:
-    """`to`: what is written meanwhile, if that is another one."""
+def _explained(store: Path, to: Path | None = None, *, damaged: str = "take another backup") -> Iterator[None]:
+    """`to`: what is written meanwhile, if that is another one. `damaged`: what to do when `store` is."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -96,4 +125,4 @@ def _explained(store: Path, to: Path | None = None) -> Iterator[None]:
             ) from error
         raise Unavailable(f"{store} cannot be read: {error}", hint="look for a full disk, or a damaged file") from error
     except sqlite3.Error as error:
-        raise BadRequest(f"{store} is damaged: {error}", hint="take another backup") from error
+        raise BadRequest(f"{store} is damaged: {error}", hint=damaged) from error

@@ -18,6 +18,7 @@ from mizzen.cli import (
     environments,
     explain,
     files,
+    importing,
     inspect,
     kubeconfig,
     limits,
@@ -48,7 +49,8 @@ app = Group(
 _COMMANDS: tuple[Callable[..., None], ...] = (
     up.up, up.down, up.status,
     deploy.deploy, deploy.serve, scaling.scale, deploy.undeploy, deploy.promote, deploy.predict,
-    files.apply, files.lint, files.diff, explain.explain,
+    deploy.feedback,
+    files.apply, files.lint, files.diff, importing.import_, explain.explain,
     inspect.get, describe.describe, inspect.delete, inspect.logs, top.top, environments.environments,
     past.history, past.rollback,
     people.permit, limits.limit, people.whoami, people.audit,
@@ -57,7 +59,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
 )  # fmt: skip
 _GROUPS = (models.model, versions.version, models.alias, people.user, people.token, secrets.secret, service.service)
 for _command in _COMMANDS:
-    app.command()(_command)
+    app.command(_command.__name__.rstrip("_"))(_command)  # `import` is a word of Python
 for _group in _GROUPS:
     app.add_typer(_group)
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 NAME: Final = "iris"
 ROW: Final = "[[5.1,3.5,1.4,0.2]]"
 TENSOR: Final = '{"inputs":[{"name":"input","datatype":"FP64","shape":[1,4],"data":[5.1,3.5,1.4,0.2]}]}'
+ID: Final = "my-request"
+"""What the request is called that feedback can be given for."""
+TRUTH: Final = "[0]"
 
 
 class Training:
@@ -65,7 +68,14 @@ async def serve(plane: AsyncPlane, training: Training) -> bool:
         if item["spec"]["modelName"] == NAME and "deletionTimestamp" not in item["metadata"]
     }
     if not servers:
-        await plane.deploy(NAME, training.finish(), framework="sklearn")
+        begun = await plane.deploy(NAME, training.finish(), framework="sklearn", wait=False)
+        await plane.request(
+            "PATCH",
+            plane.path("inferencemodels", begun.server),
+            body={"spec": {"feedback": {}}},
+            headers={"content-type": "application/merge-patch+json"},
+        )
+        await plane.finish(begun)
         return True
     model = await plane.get("models", NAME)
     current = (model.get("status", {}).get("current") or {}).get("version")

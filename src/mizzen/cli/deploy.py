@@ -1,4 +1,4 @@
-"""deploy, serve, undeploy, promote, predict: a model's way to its callers."""
+"""deploy, serve, undeploy, promote, predict, feedback: a model's way to its callers, and back."""
 
 from __future__ import annotations
 
@@ -211,6 +211,50 @@ def predict(
     output.note(f"{answer.get('model_name', name)} version {answer.get('model_version')}, request {answer.get('id')}")
 
 
+def feedback(
+    *,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="What answered: a graph, or a model.", autocompletion=offers.callable_names
+        ),
+    ],
+    id_: Annotated[str, typer.Argument(metavar="ID", help="Of the request: the `id` of its answer.")],
+    reward: Annotated[
+        float | None, typer.Option(help="How well it was answered, from 0 to 1.", show_default=False)
+    ] = None,
+    truth: Annotated[
+        str | None,
+        typer.Option(metavar="JSON|@FILE|-", help="What the answer should have been.", show_default=False),
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="Whom it was for.", show_default=False)] = None,
+    routing: Annotated[
+        str | None,
+        typer.Option(help="The answer's parameter `routing`: counts where its record is gone.", show_default=False),
+    ] = None,
+    namespace: Namespace = None,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Tell how well a request was answered.
+
+    \b
+    Example:
+      mizzen feedback egreedy 0c29a1f04d --reward 1
+      mizzen feedback iris 0c29a1f04d --truth '[0]'
+    """
+    if reward is None and truth is None:
+        raise typer.BadParameter("give --reward, --truth, or both")
+    known = None if truth is None else _read(truth, "--truth", "[0]")
+    answer = call(
+        data_dir,
+        lambda plane: plane.feedback(name, id_, reward=reward, truth=known, user=user, routing=routing),
+        namespace,
+    )
+    said = "counted" if answer["counted"] else "had been counted before"
+    output.outcome(answer, form, f"a reward of {answer['reward']:g} for request {id_} {said}")
+
+
 async def _tell_waking(plane: AsyncPlane, name: str) -> None:
     """While there is no answer: why."""
     told = ""
@@ -255,7 +299,7 @@ def _positive(value: float) -> float:
     return value
 
 
-def _read(text: str) -> Any:
+def _read(text: str, option: str = "--data", example: str = "[[5.1,3.5,1.4,0.2]]") -> Any:
     name = "stdin" if text == "-" else text[1:]
     try:
         if text == "-":
@@ -269,9 +313,7 @@ def _read(text: str) -> Any:
     except OSError as error:
         raise errors.NotFound(f"cannot read {name}: {error.strerror}") from error
     except ValueError as error:
-        raise errors.BadRequest(
-            f"--data is no JSON: {error}", hint="for example --data '[[5.1,3.5,1.4,0.2]]'"
-        ) from error
+        raise errors.BadRequest(f"{option} is no JSON: {error}", hint=f"for example {option} '{example}'") from error
 
 
 async def _unserved(plane: AsyncPlane, name: str) -> str:

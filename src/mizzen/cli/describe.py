@@ -77,7 +77,7 @@ def lines(
             yield f"  {title}"
             yield from (f"    {key}: {value}" for key, value in sorted(metadata[title].items()))
     yield from _block("Spec", resource.get("spec") or {})
-    yield from _block("Status", {key: value for key, value in status.items() if key not in _OWN})
+    yield from _block("Status", {key: _short(value) for key, value in status.items() if key not in _OWN})
     yield from _members(model or {})
     yield from _conditions(status.get("conditions") or ())
     if changes:
@@ -93,6 +93,11 @@ def _block(title: str, data: Mapping[str, Any]) -> Iterator[str]:
         yield title
         text = yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True, width=100)
         yield from (f"  {line}" for line in text.splitlines())
+
+
+def _short(value: Any) -> Any:
+    """Without a whole spec within: that of a graph is shown above, and an earlier one in its history."""
+    return {key: item for key, item in value.items() if key != "spec"} if isinstance(value, Mapping) else value
 
 
 def _members(model: Mapping[str, Any]) -> Iterator[str]:

@@ -137,6 +137,17 @@ def size(count: int | None) -> str:
     return f"{value:.1f} {unit}"
 
 
+def rate(value: float) -> str:
+    """How much in a second: 12.3, 157."""
+    return f"{value:.1f}" if 0 < value < 100 else f"{value:.0f}"
+
+
+def milliseconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds * 1000:.0f} ms" if seconds >= 0.1 else f"{seconds * 1000:.1f} ms"
+
+
 def age(timestamp: str | None, now: datetime | None = None) -> str:
     """How long ago, in the largest unit: 12s, 5m, 3h, 8d."""
     if not timestamp:

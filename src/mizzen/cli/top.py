@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-import termios
-import tty
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from mizzen import errors
-from mizzen.cli import output
+from mizzen.cli import output, redrawing
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output
 
@@ -24,13 +19,18 @@ if TYPE_CHECKING:
 
     from mizzen.sdk.client import AsyncPlane
 
-EVERY: Final = 2.0
 _PATIENCE: Final = 1.0
 """Less than a client usually has: somebody looks at the screen meanwhile."""
 _RIGHT: Final = frozenset(
-    {"REQ/S", "ERR/S", "P50", "P95", "P99", "FLIGHT", "WAIT", "BATCH", "MEMORY", "CPU", "RESTARTS"}
-)
-_FIRST_OUT: Final = ("BATCH", "FLIGHT", "P95", "MEMORY", "WAIT", "CPU", "P50", "ERR/S", "REPLICAS", "RESTARTS")
+    {
+        "REQ/S", "ERR/S", "P50", "P95", "P99", "FLIGHT", "WAIT", "BATCH", "MEMORY", "CPU", "ACCURACY", "REWARD",
+        "RESTARTS",
+    }
+)  # fmt: skip
+_JUDGED: Final = (("ACCURACY", "accuracy"), ("REWARD", "reward"))
+_FIRST_OUT: Final = (
+    "BATCH", "FLIGHT", "P95", "MEMORY", "WAIT", "CPU", "P50", "ERR/S", "REPLICAS", "REWARD", "ACCURACY", "RESTARTS",
+)  # fmt: skip
 """Columns that are left out on a narrow terminal, in this order."""
 _GAP: Final = 2
 """Spaces between columns."""
@@ -97,49 +97,11 @@ def top(
 
 async def _show(plane: AsyncPlane, namespace: str | None, sort: Sort) -> None:
     """Until q is pressed."""
-    from rich.live import Live
-
-    ended = asyncio.Event()
-    shown: Usage | None = None
-    with _keys(ended.set), Live(auto_refresh=False, screen=True) as live:
-        while not ended.is_set():
-            try:
-                async with asyncio.timeout(EVERY):
-                    shown, trouble = await plane.usage(namespace=namespace), ""
-            except errors.Unavailable as error:
-                trouble = f"{error.message}; waiting for it"
-            except TimeoutError:
-                trouble = f"{plane.place.control_url} does not answer; waiting for it"
-            live.update(_screen(shown, sort, trouble, live.console.width), refresh=True)
-            try:
-                async with asyncio.timeout(EVERY):
-                    await ended.wait()
-            except TimeoutError:
-                continue
-
-
-@contextmanager
-def _keys(end: Callable[[], None]) -> Iterator[None]:
-    """While it is open, keys are heard as they are pressed; q ends it. Ctrl-C stays what it is."""
-    if not sys.stdin.isatty():
-        yield
-        return
-    descriptor = sys.stdin.fileno()
-    loop = asyncio.get_running_loop()
-    before = termios.tcgetattr(descriptor)
-
-    def pressed() -> None:
-        keys = os.read(descriptor, 64)
-        if not keys or b"q" in keys.lower():
-            end()
-
-    tty.setcbreak(descriptor)
-    loop.add_reader(descriptor, pressed)
-    try:
-        yield
-    finally:
-        loop.remove_reader(descriptor)
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+    await redrawing.redraw(
+        plane,
+        lambda: plane.usage(namespace=namespace),
+        lambda usage, trouble, width: _screen(usage, sort, trouble, width),
+    )
 
 
 def _screen(usage: Usage | None, sort: Sort, trouble: str, width: int) -> RenderableType:
@@ -189,8 +151,17 @@ def tables(usage: Usage, sort: Sort) -> Iterator[tuple[str, list[tuple[str, ...]
     if models:
         titles = ("MODEL", "VERSION", "REQ/S", "ERR/S", "P50", "P95", "P99", "FLIGHT", "WAIT", "BATCH", "REPLICAS",
                   "MEMORY", "CPU")  # fmt: skip
-        rows = [(*((model["namespace"],) if everywhere else ()), *_row(model)) for model in models]
-        yield "", [(*(("NAMESPACE",) if everywhere else ()), *titles), *rows]
+        # Only where there was feedback that says so.
+        judged = [(title, key) for title, key in _JUDGED if any(model.get(key) is not None for model in models)]
+        rows = [
+            (
+                *((model["namespace"],) if everywhere else ()),
+                *_row(model),
+                *(_judged(model.get(key)) for _, key in judged),
+            )
+            for model in models
+        ]
+        yield "", [(*(("NAMESPACE",) if everywhere else ()), *titles, *(title for title, _ in judged)), *rows]
     processes = [
         (each["name"], output.size(each["memoryBytes"]), _percent(each["cpu"]), str(each["restarts"]))
         for each in usage["processes"]
@@ -211,9 +182,9 @@ def _row(model: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         model["name"],
         model["version"],
-        _rate(asked),
-        f"{_rate(failed)} ({failed / asked:.0%})" if failed else "0",
-        *(_milliseconds(model[name]) for name in ("p50", "p95", "p99")),
+        output.rate(asked),
+        f"{output.rate(failed)} ({failed / asked:.0%})" if failed else "0",
+        *(output.milliseconds(model[name]) for name in ("p50", "p95", "p99")),
         str(model["inFlight"]),
         str(model["waiting"]),
         "-" if model["callsPerBatch"] is None else f"{model['callsPerBatch']:.1f}",
@@ -223,14 +194,8 @@ def _row(model: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _rate(value: float) -> str:
-    return f"{value:.1f}" if 0 < value < 100 else f"{value:.0f}"
-
-
-def _milliseconds(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    return f"{seconds * 1000:.0f} ms" if seconds >= 0.1 else f"{seconds * 1000:.1f} ms"
+def _judged(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _percent(cores: float) -> str:

@@ -21,6 +21,11 @@ async def show(place: Place, data_dir: Path, *, strangers: bool = True) -> None:
             for item in await plane.models()
             if (version := (item.get("status", {}).get("current") or {}).get("version"))
         }
+        judged = demo.NAME in current and any(
+            item["spec"].get("feedback") is not None
+            for item in (await plane.list("inferencemodels"))["items"]
+            if (item["spec"]["modelName"], item["spec"]["targetVersion"]) == (demo.NAME, current[demo.NAME])
+        )
     output.tell()
     output.tell(f"control API    {place.control_url}")
     if place.tls_url:
@@ -32,22 +37,34 @@ async def show(place: Place, data_dir: Path, *, strangers: bool = True) -> None:
     output.tell()
     output.tell("Try it:")
     token_file = None if strangers else _short(data_dir / "admin-token")
-    for line in lines(place, current, _launcher(), _flag(data_dir), token_file):
+    for line in lines(place, current, _launcher(), _flag(data_dir), token_file, judged=judged):
         output.tell(f"  {line}")
 
 
 def lines(
-    place: Place, current: Mapping[str, str], launcher: str, flag: str, token_file: Path | None = None
+    place: Place,
+    current: Mapping[str, str],
+    launcher: str,
+    flag: str,
+    token_file: Path | None = None,
+    *,
+    judged: bool = False,
 ) -> Iterator[str]:
-    """Commands that work as they stand; the demo's when it is served. With a token, if there is a file to take it from:
-    itself it never stands in a line that ends up in a terminal's history."""
+    """Commands that work as they stand, one after the other; the demo's when it is served. With a token, if there is a
+    file to take it from: itself it never stands in a line that ends up in a terminal's history. `judged`: the demo
+    takes feedback."""
     if demo.NAME in current:
         token = f' -H "Authorization: Bearer $(cat {shlex.quote(str(token_file))})"' if token_file else ""
-        yield f"curl -s{token}{_cacert(place)} {place.inference_url}/v2/models/{demo.NAME}/infer -d '{demo.TENSOR}'"
+        # By a name that the caller gives it, so that the line with its feedback can stand here as well.
+        body = demo.TENSOR.replace("{", f'{{"id":"{demo.ID}",', 1) if judged else demo.TENSOR
+        yield f"curl -s{token}{_cacert(place)} {place.inference_url}/v2/models/{demo.NAME}/infer -d '{body}'"
+        if judged:
+            yield f"{launcher} feedback {demo.NAME} {demo.ID} --truth '{demo.TRUTH}'{flag}"
         yield f"{launcher} predict {demo.NAME} --data '{demo.ROW}'{flag}"
     else:
         yield f"{launcher} deploy model.joblib --name my-model{flag}"
-    yield f"{launcher} get models{flag}"
+    if not judged:
+        yield f"{launcher} get models{flag}"
     log = f"{demo.NAME}-{current[demo.NAME]}" if demo.NAME in current else "plane"
     yield f"{launcher} logs {log}{flag}"
 

@@ -22,7 +22,7 @@ from mizzen.stores.records import Identities, Secrets
 from mizzen.stores.store import Store
 from mizzen.stores.surroundings import Lookup
 
-KINDS = ("TrainingJob", "MLGraph", "Rollout", "Monitor", "Application", "Initializer", "Node", "RoleBinding")
+KINDS = ("TrainingJob", "Rollout", "Monitor", "Application", "Initializer", "Node", "RoleBinding")
 """Those without a controller of their own."""
 
 NAMED: dict[str, tuple[str, ...]] = {

@@ -26,7 +26,7 @@ from mizzen.reconcile.persisting import persist
 from mizzen.stores.published import PublishedFile
 from mizzen.stores.store import Event, Store
 
-KINDS = ("Model", "InferenceModel", "Workload")
+KINDS = ("Model", "InferenceModel", "Workload", "MLGraph")
 PAGE = 500
 FAILURE = "the table cannot be published"
 
@@ -69,7 +69,7 @@ class TablePublisher:
     def told(self) -> tuple[str, plan.Table | None, list[Resource], list[Resource]]:
         """Where in the store it stands, the table that was published last, and the InferenceModels and Workloads that
         there are."""
-        _, servers, workloads = self._objects()
+        _, servers, workloads, _ = self._objects()
         return self._position, self._published, servers, workloads
 
     async def publish(self) -> bool:
@@ -142,15 +142,15 @@ class TablePublisher:
                     await self._changed.wait()
 
     def _compile(self) -> plan.Table:
-        models, inference_models, workloads = self._objects()
-        return compile_table(models, inference_models, workloads, serial=int(self._position))
+        models, inference_models, workloads, graphs = self._objects()
+        return compile_table(models, inference_models, workloads, serial=int(self._position), graphs=graphs)
 
-    def _objects(self) -> tuple[list[Resource], list[Resource], list[Resource]]:
+    def _objects(self) -> tuple[list[Resource], list[Resource], list[Resource], list[Resource]]:
         found: dict[str, list[Resource]] = {kind: [] for kind in KINDS}
         for resource in self._telling.values():
             found[resource.kind].append(resource)
-        models, servers, workloads = found.values()
-        return models, servers, workloads
+        models, servers, workloads, graphs = found.values()
+        return models, servers, workloads, graphs
 
 
 def told_of(resource: Resource) -> object:
@@ -166,5 +166,8 @@ def told_of(resource: Resource) -> object:
         case "InferenceModel":
             fields = ("servingVersion", "servingWorkload", "servingFiles", "targetVersion")
             return resource.spec, *(status.get(field) for field in fields)
+        case "MLGraph":
+            # Not its spec: that answers only once the status says so.
+            return (resource.meta.uid, status["serving"]) if status.get("serving") else None
         case _:
             return resource.spec, status.get("replicas")

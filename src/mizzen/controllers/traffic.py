@@ -1,4 +1,4 @@
-"""Which processes gateways send to: when all of them know one, and when none does any more.
+"""Which processes gateways send to, and which graphs they know: when all of them know one, and when none does any more.
 
 What has just become ready counts as ready when every living gateway has taken a Table that names it: whoever reads so
 and asks at once is answered. And were a process ended with the switch to the next, no request would fail, since one
@@ -9,11 +9,12 @@ begins with the newest Table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
 from mizzen.graph import plan
+from mizzen.graph.compile_plans import graph_mark
 from mizzen.protocol import taken
 
 PATIENCE = 5.0
@@ -39,7 +40,7 @@ class Traffic:
     def published(self, table: plan.Table) -> None:
         """The Table that gateways find from now on."""
         now: Since = (table.serial, self._clock())
-        named = {address for server in table.servers for address in server.addresses}
+        named = set(_named(table))
         kept = {
             address: went
             for address, went in self._gone.items()
@@ -66,3 +67,13 @@ class Traffic:
         if not waited:
             return True
         return all(each.serial >= max(waited) for each in taken.living(self._folder))
+
+
+def _named(table: plan.Table) -> Iterator[str]:
+    for server in table.servers:
+        yield from server.addresses
+    for service in table.services:
+        yield from service.addresses
+    for route in table.routes:
+        if route.plan.graph is not None:
+            yield graph_mark(route.plan.graph.uid, route.plan.graph.generation)

@@ -1,5 +1,5 @@
-"""Everything the gateway answers that is not hot: what can be read (`telling`), the repository, and predictions whose
-URL is unusual or whose body is packed.
+"""Everything the gateway answers that is not hot: what can be read (`telling`), the repository, feedback, and
+predictions that are explained, whose URL is unusual or whose body is packed.
 
 A plain ASGI app. Host and Origin are `front`'s business.
 """
@@ -14,16 +14,18 @@ from typing import Any, TypeVar
 import msgspec
 from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 
-from mizzen.errors import NotFound, TooLarge, Unavailable, UnsupportedMediaType
+from mizzen.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable, UnsupportedMediaType
 from mizzen.gateway import dialects, paths, unpacking
 from mizzen.gateway.answers import CHALLENGE, CLOSE, RETRY, Answer, Header, Refused, error, told
 from mizzen.gateway.calls import BAD_REQUEST, UNAVAILABLE
 from mizzen.gateway.control import Control, Told
 from mizzen.gateway.dialects import V1, Options
+from mizzen.gateway.explaining import Explaining
+from mizzen.gateway.feedback import Feedback
 from mizzen.gateway.infer import Asked, Inference, Service
 from mizzen.gateway.intake import CROWDED, Share, keep
 from mizzen.gateway.paths import Found
-from mizzen.gateway.permits import FORBIDDEN, PREDICT, UNAUTHENTICATED
+from mizzen.gateway.permits import FORBIDDEN, PREDICT, READ, UNAUTHENTICATED
 from mizzen.gateway.routes import Endpoint
 from mizzen.gateway.sampling import Sampled
 from mizzen.gateway.telling import SIGNED, Teller
@@ -43,6 +45,8 @@ SEEN_SECONDS = 10.0
 _REFUSALS: dict[type[Exception], tuple[Any, ...]] = {
     ValueError: (BAD_REQUEST,),
     NotFound: (404,),
+    Conflict: (409,),
+    Invalid: (422,),
     Unavailable: (UNAVAILABLE, RETRY),
     TooLarge: (413, CLOSE),
     UnsupportedMediaType: (415, (b"accept-encoding", b", ".join(unpacking.ENCODINGS)), CLOSE),
@@ -85,9 +89,15 @@ class _Change(msgspec.Struct):
 
 class App:
     def __init__(
-        self, service: Service, counted: Callable[[], Sequence[Counts]], control: Control | None = None
+        self,
+        service: Service,
+        counted: Callable[[], Sequence[Counts]],
+        control: Control | None = None,
+        feedback: Feedback | None = None,
     ) -> None:
+        """`feedback`: who takes it; None: nobody does here."""
         self._service = service
+        self._feedback = feedback
         self._teller = Teller(service, counted)
         self._control = control or Control("")
 
@@ -109,6 +119,11 @@ class App:
             log.exception("failed to answer a request")
             answer = error(500, "internal error")
         await visit.end(answer, send)
+
+    def close(self) -> None:
+        """When nobody asks any more."""
+        if self._feedback is not None:
+            self._feedback.close()
 
     # What gRPC asks, without a request of HTTP/1.1
 
@@ -157,12 +172,14 @@ class App:
         if visit.asked.method != "POST":
             return self._teller.refused(405, "this path takes POST", (b"allow", b"POST"))
         try:
-            if found.what in ("infer", "predict"):
+            if found.what in ("infer", "predict", "explain"):
                 return await self._infer(visit, found)
+            if found.what == "feedback":
+                return await self._take_feedback(visit, found)
             return await self._repository(visit, found)
         except Refused as refused:
             return refused.answer
-        except (ValueError, NotFound, Unavailable, TooLarge, UnsupportedMediaType) as fault:
+        except tuple(_REFUSALS) as fault:
             return self._fault(fault)
 
     def _fault(self, fault: Exception) -> Answer:
@@ -179,23 +196,38 @@ class App:
         done = await _unless_gone(visit.receive, work)
         return None if done is None else self._outcome(done)
 
+    async def _take_feedback(self, visit: Visit, found: Found) -> Answer | None:
+        self._callable(visit.asked, found)
+        body = await self._body(visit, MOST_WISHED)
+        endpoint = self._callable(visit.asked, found)
+        if body is None:
+            return None
+        if self._feedback is None:
+            raise Unavailable("this gateway takes no feedback")
+        return await _unless_gone(visit.receive, self._feedback.answer(endpoint, body))
+
     async def _infer(self, visit: Visit, found: Found) -> Answer | None:
         self._callable(visit.asked, found)
         body = await self._body(visit, self._service.max_body_bytes)
         # Again: a new Table, or other rights, may have come while the body did.
         endpoint = self._callable(visit.asked, found)
+        explaining = Explaining(endpoint) if found.what == "explain" else None
         if body is None:
             return None
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         samples = self._service.samples
         chosen = samples is not None and samples.chosen()
         inference = SampledInference(answer) if chosen else SlowInference(answer)
-        inference.start(self._service, endpoint, body, self._counted(visit, found))
+        asked = endpoint if explaining is None else explaining.endpoint
+        inference.start(self._service, asked, body, self._counted(visit, found))
         visit.options = inference.options
         gone = asyncio.ensure_future(visit.receive())
         try:
             await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
-            return answer.result() if answer.done() else None
+            if not answer.done():
+                return None
+            given = answer.result()
+            return given if explaining is None else explaining.told(given, self._service.clock() - inference.began)
         finally:
             gone.cancel()
             inference.cancel(self._service.clock())
@@ -213,9 +245,11 @@ class App:
         raise Refused(self._teller.refused(excess.code, excess.reason, retry, *_split(excess.lines)))
 
     def _callable(self, asked: Asked, found: Found) -> Endpoint:
-        refusal = self._teller.refusal(asked, self._teller.may(asked, found, PREDICT))
-        if refusal is not None:
-            raise Refused(refusal)
+        # What a graph consists of, and what each part of it answers, is for those who may read it.
+        for needed in (PREDICT, READ) if found.what == "explain" else (PREDICT,):
+            refusal = self._teller.refusal(asked, self._teller.may(asked, found, needed))
+            if refusal is not None:
+                raise Refused(refusal)
         endpoint = self._teller.endpoint(found)
         return endpoint.spoken(V1) if found.what == "predict" else endpoint
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from mizzen.gateway.dialects import Options
+    from mizzen.gateway.routes import Endpoint
 
 OK, BAD_REQUEST, FAILED, LOST, UNAVAILABLE, EXPIRED = 200, 400, 500, 502, 503, 504
 
@@ -59,3 +60,24 @@ class Call:
 
     def let_go(self, party: Call) -> None:
         """One of them goes to another queue by itself."""
+
+
+class Work(Protocol):
+    """What goes on for a call elsewhere than in a queue."""
+
+    def abandon(self) -> None:
+        """Nobody waits for what comes of it."""
+
+
+class Placed(Call):
+    """A call of something that has a name: it can be asked of whatever the name stands for next."""
+
+    __slots__ = ("endpoint", "work")
+
+    endpoint: Endpoint
+    work: Work | None
+    """Where the name is that of a graph: its way through it."""
+
+    def move(self, endpoint: Endpoint) -> None:
+        """What it waited for is served no more; its name still is."""
+        raise NotImplementedError

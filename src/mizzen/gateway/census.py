@@ -16,7 +16,7 @@ import msgspec
 from mizzen.gateway.metrics import Metrics, served
 from mizzen.gateway.queues import Queue
 from mizzen.protocol import counts, notes
-from mizzen.protocol.counts import Counts, Traced
+from mizzen.protocol.counts import Counts, GraphNode, Traced
 from mizzen.telemetry.exporter import Sent
 
 SECONDS = 1.0
@@ -36,14 +36,17 @@ class Census:
         wall: Callable[[], float],
         call_later: Callable[[float, Callable[[], None]], object],
         traced: Sent | None = None,
+        graphs: Callable[[], list[GraphNode]] = list,
     ) -> None:
-        """`gateway` is the name of this process. `traced`: what became of requests that are."""
+        """`gateway` is the name of this process. `traced`: what became of requests that are. `graphs`: what happened
+        at their nodes."""
         self._folder = folder
         self._gateway = gateway
         self._metrics = metrics
         self._queues = queues
         self._wall = wall
         self._traced = traced
+        self._graphs = graphs
         self._call_later = call_later
         self._start = wall()
         self._written: Counts | None = None
@@ -76,6 +79,9 @@ class Census:
             served=[served(queue) for queue in queues],
             refused=dict(self._metrics.refused),
             traced=None if self._traced is None else Traced(self._traced.sent, self._traced.lost),
+            feedback=self._metrics.feedback(),
+            judged=self._metrics.accuracy(),
+            graphs=self._graphs(),
         )
 
     def all(self) -> list[Counts]:

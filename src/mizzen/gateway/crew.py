@@ -14,6 +14,9 @@ class Worker(Protocol):
 
     def send(self, batch: list[Call]) -> None: ...
 
+    def tell(self, feedback: bytes) -> bool:
+        """The body of a FEEDBACK frame. False: it does not want any, or cannot take it now."""
+
 
 Out = tuple[list[Call], Lane, float]
 """A batch that a replica works on, where it waited, and when it was sent."""

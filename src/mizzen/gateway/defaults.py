@@ -8,20 +8,15 @@ answered by it: half an answer would read like a whole one. Nor is one whose ans
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
-from math import prod
 from typing import Any
 
 import msgspec
 
 from mizzen.graph.plan import Constant
-from mizzen.protocol import v2
+from mizzen.protocol import elements, v2
 
-_CODES = {
-    "BOOL": "?", "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q", "INT8": "b", "INT16": "h", "INT32": "i",
-    "INT64": "q", "FP16": "e", "FP32": "f", "FP64": "d",
-}  # fmt: skip
 _LENGTH = struct.Struct("<I")
 MOST_BYTES = 1 << 20
 """Of what is repeated for each row. Nobody else is answered while it is written."""
@@ -61,7 +56,7 @@ class Default:
             shape = _shape(constant, rows)
             said = {"name": constant.name, "datatype": constant.datatype, "shape": shape}
             if raw is True or (raw and constant.name in raw):
-                packed = _packed(constant.datatype, constant.data) * times
+                packed = elements.packed(constant.datatype, constant.data) * times
                 data += packed
                 described.append({**said, "parameters": {"binary_data_size": len(packed)}})
             else:
@@ -108,8 +103,8 @@ def default_of(constants: Sequence[Constant]) -> Default | None:
 
 def _row_bytes(constant: Constant) -> int:
     """In whichever form takes most."""
-    text = v2.to_json({constant.name: _nested(iter(constant.data), constant.shape[1:])})
-    return max(len(text), len(_packed(constant.datatype, constant.data)))
+    text = v2.to_json({constant.name: elements.nested(constant.data, constant.shape[1:])})
+    return max(len(text), len(elements.packed(constant.datatype, constant.data)))
 
 
 def _shape(constant: Constant, rows: int) -> list[int]:
@@ -119,8 +114,8 @@ def _shape(constant: Constant, rows: int) -> list[int]:
 def _values(constant: Constant, rows: int) -> Any:
     """As V1 has them. A row that is repeated is made once."""
     if constant.each_row:
-        return [_nested(iter(constant.data), constant.shape[1:])] * rows
-    return _nested(iter(constant.data), constant.shape)
+        return [elements.nested(constant.data, constant.shape[1:])] * rows
+    return elements.nested(constant.data, constant.shape)
 
 
 def _asked(body: bytes) -> _Asked:
@@ -136,20 +131,3 @@ def _rows(asked: _Asked) -> int:
     if isinstance(asked.inputs, dict):
         return len(_decode_column(next(iter(asked.inputs.values()), msgspec.Raw(b"[]"))))
     return len(asked.inputs or ())
-
-
-def _packed(datatype: str, values: Sequence[Any]) -> bytes:
-    if datatype != "BYTES":
-        return struct.pack(f"<{len(values)}{_CODES[datatype]}", *values)
-    texts = [value.encode() for value in values]
-    return b"".join(_LENGTH.pack(len(text)) + text for text in texts)
-
-
-def _nested(values: Iterator[Any], shape: Sequence[int]) -> Any:
-    if not shape:
-        return next(values)
-    if len(shape) == 1:
-        return list(islice(values, shape[0]))
-    if not prod(shape):
-        return [[] for _ in range(shape[0])]
-    return [_nested(values, shape[1:]) for _ in range(shape[0])]

@@ -7,7 +7,7 @@ of the model tells what is in it. `ValueError` is a fault of the caller, in word
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mizzen.gateway.marks import Trace
 from mizzen.protocol import binary, cutting, frames, v2
@@ -23,6 +23,8 @@ RETRY = JSON + b"retry-after: %d\r\n"
 _BYTES = b"content-type: application/octet-stream\r\ninference-header-content-length: %d\r\n"
 DEFAULT = b"mizzen-default: true\r\nmizzen-default-reason: %b\r\n"
 TIMEOUT = b"mizzen-timeout-ms"
+USER = b"mizzen-user"
+"""For whom it is asked: a split or a bandit may go by that."""
 _MILLISECONDS = re.compile(rb"[0-9]{1,12}(\.[0-9]{1,12})?")
 _OBJECT = re.compile(rb"\s*\{")
 
@@ -47,6 +49,8 @@ class Options(NamedTuple):
 
     rpc: bool = False
     """It came over gRPC."""
+    heads: tuple[tuple[bytes, bytes], ...] = ()
+    """Headers that graphs listen to, or send on, by names in lower case."""
 
     def heard(self, name: bytes, value: bytes) -> Options:
         """With one more of the headers that it is about. Sent twice they are a list, as any header is, and no number:
@@ -54,6 +58,10 @@ class Options(NamedTuple):
         if name == binary.HEADER:
             return self._replace(header_length=_listed(self.header_length, value))
         return self._replace(timeout_ms=_listed(self.timeout_ms, value))
+
+    def said(self, name: bytes) -> bytes:
+        """The value of a header that graphs listen to; empty: it is not there."""
+        return next((value for known, value in self.heads if known == name), b"")
 
 
 def _listed(before: bytes | None, value: bytes) -> bytes:
@@ -89,6 +97,7 @@ class _V2:
             entries = [
                 (each.name, each.datatype, each.shape, frames.JSON, memoryview(each.data)) for each in request.inputs
             ]
+        endpoint = call.endpoint
         if request.id:
             call.id = v2.header_text(request.id)
             call.id_json = v2.to_json(request.id)
@@ -96,14 +105,17 @@ class _V2:
             call.id = options.id
             call.id_json = v2.to_json(options.id.decode())
         else:
-            call.id = service.new_id()
+            call.id = endpoint.new_id()
             call.id_json = b'"%b"' % call.id
+            call.named = False
         parameters, outputs = request.parameters, request.outputs
+        if endpoint.bound is not None:
+            call.user = user_of(parameters, options)
         if options.timeout_ms is not None or parameters is not None:
             call.seconds = min(
                 call.seconds, milliseconds(options.timeout_ms), v2.timeout_seconds(parameters) or call.seconds
             )
-        queues = call.endpoint.queues
+        queues = endpoint.queues
         signature = queues[0].signature if queues else None
         if signature is not None:
             signature.check(request.inputs, outputs)
@@ -117,7 +129,8 @@ class _V2:
         call.item = (entries, names, raw) if raw else (entries, names)
 
     def answer(self, call: Inference, payload: bytes) -> tuple[bytes, bytes]:
-        return _with_bytes(call.endpoint.head, call.id_json, payload)
+        said = call.id_json if call.notes is None else call.id_json + call.notes.json
+        return _with_bytes(call.endpoint.head, said, payload)
 
     def default(self, call: Inference, default: Default, why: bytes) -> tuple[bytes, bytes] | None:
         entries, names, *raw = call.item
@@ -136,7 +149,10 @@ class _V2:
 
 class _V1:
     def read(self, call: Inference, service: Service, body: bytes, options: Options) -> None:
-        call.id = options.id or service.new_id()
+        call.named = bool(options.id)
+        call.id = options.id or call.endpoint.new_id()
+        if call.endpoint.bound is not None:
+            call.user = user_of(None, options)
         if options.timeout_ms is not None:
             call.seconds = min(call.seconds, milliseconds(options.timeout_ms))
         if not _OBJECT.match(body):
@@ -145,7 +161,7 @@ class _V1:
         call.item = (body,)
 
     def answer(self, call: Inference, payload: bytes) -> tuple[bytes, bytes]:
-        return payload, JSON
+        return payload, JSON if call.notes is None else JSON + call.notes.lines
 
     def default(self, call: Inference, default: Default, why: bytes) -> tuple[bytes, bytes] | None:
         body = default.predictions(call.item[0])
@@ -159,6 +175,16 @@ V1: Dialect = _V1()
 def _with_bytes(head: bytes, id_json: bytes, payload: bytes) -> tuple[bytes, bytes]:
     body, length = binary.answer(head, id_json, payload)
     return body, _BYTES % length
+
+
+def user_of(parameters: dict[str, Any] | None, options: Options) -> str:
+    """For whom it is asked, where that is said. ValueError."""
+    user = None if parameters is None else parameters.get("user")
+    if user is None:
+        return v2.cited(options.said(USER).decode("latin-1")) if options.heads else ""
+    if not isinstance(user, str) or len(user) > v2.MAX_CITED:
+        raise ValueError(f"parameters.user: expected a string of at most {v2.MAX_CITED} characters")
+    return user
 
 
 def milliseconds(header: bytes | None) -> float:

@@ -159,6 +159,8 @@ class FastProtocol(LineProtocol):
         self._endpoint = (
             service.routes.hot.get(self.url) if self.parser.get_method() == b"POST" and not self._packed else None
         )
+        if heard := service.routes.heard:
+            self._options = self._options._replace(heads=tuple(head for head in self.headers if head[0] in heard))
         self._welcome = self._front.verdicts.good(self._hosts, self._origins)
         if self._origins:
             self._options = self._options._replace(more=service.cors.lines(self._origins))

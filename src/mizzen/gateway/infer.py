@@ -12,7 +12,7 @@ from mizzen.access.policy import ANONYMOUS
 from mizzen.gateway.accesslog import AccessLog
 from mizzen.gateway.allowances import Excess
 from mizzen.gateway.cache.cached import HIT, Cached
-from mizzen.gateway.calls import BAD_REQUEST, OK, UNAVAILABLE, Call
+from mizzen.gateway.calls import BAD_REQUEST, OK, UNAVAILABLE, Placed
 from mizzen.gateway.cors import Cors
 from mizzen.gateway.dialects import JSON, RETRY, Dialect, Options
 from mizzen.gateway.intake import Intake
@@ -24,6 +24,7 @@ from mizzen.gateway.traces import Tracer
 from mizzen.protocol import v2
 
 if TYPE_CHECKING:
+    from mizzen.gateway.notes import Notes
     from mizzen.gateway.sampling import Samples
 
 _HIT = JSON + HIT
@@ -137,14 +138,19 @@ class Asked(NamedTuple):
     credentials: Credentials
 
 
-class Inference(Call):
+class Inference(Placed):
     """One inference request. It ends once: with `reply`, or silently when it is cancelled."""
 
-    __slots__ = ("dialect", "endpoint", "id_json", "plain", "sample", "seconds")
+    __slots__ = ("dialect", "id_json", "named", "notes", "plain", "sample", "seconds", "user")
 
     dialect: Dialect
-    endpoint: Endpoint
     id_json: bytes
+    named: bool
+    """Its caller has said what it is called."""
+    notes: Notes | None
+    """What is told, and noted, with the answer."""
+    user: str
+    """Whom it is for, where a graph may go by that."""
     plain: bool
     """It is answered as nearly all are, in V2 and JSON: then nobody else is asked how."""
     seconds: float
@@ -162,6 +168,9 @@ class Inference(Call):
         self.endpoint = endpoint
         self.dialect = endpoint.dialect
         self.seconds = endpoint.timeout
+        self.notes = endpoint.notes
+        self.named = True
+        self.work = None
         self.live = True
         self.alone = False
         self.id = b""
@@ -207,20 +216,28 @@ class Inference(Call):
             return
         self.live = False
         self.item = None
-        endpoint = self.endpoint
+        endpoint, notes = self.endpoint, self.notes
         endpoint.counters.ended(OK, now - self.began)
-        if self.plain:
+        if notes is not None:
+            notes.answered(self, payload, now)
+            if self.plain:
+                self.reply(OK, v2.answer(endpoint.head, self.id_json + notes.json, payload))
+                return
+        elif self.plain:
             self.reply(OK, v2.answer(endpoint.head, self.id_json, payload))
-        else:
-            self.reply(OK, *self.dialect.answer(self, payload))
+            return
+        self.reply(OK, *self.dialect.answer(self, payload))
 
     def found(self, payload: bytes, now: float, mark: bytes) -> None:
         self.live = False
         self.item = None
-        endpoint = self.endpoint
+        endpoint, notes = self.endpoint, self.notes
         endpoint.counters.ended(OK, now - self.began)
+        if notes is not None:
+            notes.answered(self, payload, now)
         if self.plain:
-            self.reply(OK, v2.answer(endpoint.head, self.id_json, payload), JSON + mark)
+            said = self.id_json if notes is None else self.id_json + notes.json
+            self.reply(OK, v2.answer(endpoint.head, said, payload), JSON + mark)
         else:
             body, kind = self.dialect.answer(self, payload)
             self.reply(OK, body, kind + mark)
@@ -230,9 +247,15 @@ class Inference(Call):
             self.live = False
             self.item = None
             self.endpoint.counters.ended(GONE, now - self.began)
+            if self.notes is not None:
+                self.notes.left(self, now)
+            if self.work is not None:
+                self.work.abandon()
 
     def _fail(self, code: int, payload: bytes, now: float, retry: int, lacking: bytes) -> None:
         self.live = False
+        if self.notes is not None:
+            code, payload = self.notes.failed(self, code, payload, now)
         counters, default = self.endpoint.counters, self.endpoint.default
         answer = self.dialect.default(self, default, lacking) if default is not None and lacking else None
         self.item = None
@@ -246,7 +269,9 @@ class Inference(Call):
         self.reply(code, v2.error(payload.decode(errors="replace")), kind)
 
     def move(self, endpoint: Endpoint) -> None:
-        """The version it waited for is served no more; its name still is."""
+        if self.notes is not None:
+            self.notes.moved()
+            self.notes = endpoint.notes
         self.endpoint.counters.in_flight -= 1
         self.endpoint = endpoint
         endpoint.counters.in_flight += 1

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from mizzen.gateway.calls import OK
+from mizzen.gateway.graphs import exposed
 from mizzen.gateway.queues import Queue
 from mizzen.protocol import exposition
-from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS, Cache, Counts, Requests, Served
+from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS, Cache, Counts, Judged, Requests, Rewarded, Served
 from mizzen.protocol.exposition import Family, Labels, Sample
 
 GONE = 499
@@ -21,6 +22,10 @@ GONE = 499
 
 Sees = Callable[[str, str], bool]
 """Is what is counted of this namespace and name shown to who asks?"""
+
+
+Place = tuple[str, str, str, str]
+"""Namespace, name, node, and an arm or a version."""
 
 
 class Counters:
@@ -56,6 +61,8 @@ class Metrics:
         self.refused: Counter[int] = Counter()
         """Requests that reached no model, by code."""
         self._requests: dict[tuple[str, str, str], Counters] = {}
+        self._rewards: dict[Place, list[float]] = {}
+        self._judged: dict[Place, list[float]] = {}
 
     def counters(self, namespace: str, name: str, version: str, of: str = "") -> Counters:
         """`of`: the model that answers to the name, where it is another. What one answered counts for no other."""
@@ -70,6 +77,23 @@ class Metrics:
         self._requests = {
             key: counters for key, counters in self._requests.items() if key in named or counters.in_flight
         }
+        names = {(namespace, name) for namespace, name, _ in named}
+        self._rewards = {place: sums for place, sums in self._rewards.items() if place[:2] in names}
+        self._judged = {place: sums for place, sums in self._judged.items() if place[:2] in names}
+
+    def rewarded(self, namespace: str, name: str, node: str, arm: str, reward: float) -> None:
+        """Feedback came for what this node was routed to; a reward of 0 counts, too."""
+        _add(self._rewards, (namespace, name, node, arm), reward)
+
+    def judged(self, namespace: str, name: str, node: str, version: str, accuracy: float) -> None:
+        """Feedback came with the truth."""
+        _add(self._judged, (namespace, name, node, version), accuracy)
+
+    def feedback(self) -> list[Rewarded]:
+        return [Rewarded(*place, int(count), total) for place, (count, total) in sorted(self._rewards.items())]
+
+    def accuracy(self) -> list[Judged]:
+        return [Judged(*place, int(count), total) for place, (count, total) in sorted(self._judged.items())]
 
     def requests(self) -> list[Requests]:
         """Of all that somebody has asked for: most of ten thousand names may have no callers."""
@@ -86,6 +110,12 @@ class Metrics:
             )
             for key, each in sorted(item for item in self._requests.items() if item[1].codes or item[1].in_flight)
         ]
+
+
+def _add(sums: dict[Place, list[float]], place: Place, value: float) -> None:
+    found = sums.setdefault(place, [0, 0.0])
+    found[0] += 1
+    found[1] += value
 
 
 def served(queue: Queue) -> Served:
@@ -106,7 +136,9 @@ def served(queue: Queue) -> Served:
 def render(gateways: Sequence[Counts], sees: Sees) -> bytes:
     """All gateways' counts as Prometheus' text."""
     return exposition.render((
-        *_of_requests(gateways, sees), *_of_queues(gateways, sees), *_of_traces(gateways), *_of_processes(gateways),
+        *_of_requests(gateways, sees), *_of_queues(gateways, sees), *_of_feedback(gateways, sees),
+        *exposed.families(gateways, sees),
+        *_of_traces(gateways), *_of_processes(gateways),
     ))  # fmt: skip
 
 
@@ -214,6 +246,39 @@ def _of_caches(rows: Sequence[tuple[Labels, Cache]]) -> Iterator[Family]:
     name = "mizzen_cache_bytes"
     size = [Sample(name, labels, of.bytes) for labels, of in rows]
     yield Family(name, "gauge", "Bytes of the answers that are kept, with all that they take.", size)
+
+
+def _of_feedback(gateways: Sequence[Counts], sees: Sees) -> Iterator[Family]:
+    """Nothing where none came."""
+    arms: list[tuple[Labels, Rewarded]] = [
+        ((_name(each), ("namespace", of.namespace), ("model", of.model), ("node", of.node), ("arm", of.arm)), of)
+        for each in gateways
+        for of in each.feedback
+        if sees(of.namespace, of.model)
+    ]
+    if arms:
+        name = "mizzen_feedback_total"
+        counted = [Sample(name, labels, of.count) for labels, of in arms]
+        yield Family(name, "counter", "Feedback that counted, by what a node was routed to.", counted)
+        name = "mizzen_feedback_reward_sum"
+        rewards = [Sample(name, labels, of.sum) for labels, of in arms]
+        yield Family(name, "counter", "Of the same: the sum of rewards.", rewards)
+    versions: list[tuple[Labels, Judged]] = [
+        (
+            (_name(each), ("namespace", of.namespace), ("model", of.model), ("node", of.node), ("version", of.version)),
+            of,
+        )
+        for each in gateways
+        for of in each.judged
+        if sees(of.namespace, of.model)
+    ]
+    if versions:
+        name = "mizzen_feedback_accuracy_sum"
+        right = [Sample(name, labels, of.sum) for labels, of in versions]
+        yield Family(name, "counter", "Of feedback with the truth: the sum of how right answers were.", right)
+        name = "mizzen_feedback_accuracy_count"
+        truths = [Sample(name, labels, of.count) for labels, of in versions]
+        yield Family(name, "counter", "How many of those there were.", truths)
 
 
 def _labels_of(of: Served) -> Labels:

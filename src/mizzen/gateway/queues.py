@@ -40,9 +40,10 @@ class Queue:
 
     # Looked at for every request: quicker to find than in a dict.
     __slots__ = (
-        "_call_later", "_call_soon", "_clock", "_crew", "_elsewhere", "_hold_seconds", "_hold_until", "_idle", "_large",
-        "_look_again", "_nap", "_offer", "_pumping", "_replaced", "_small", "_sweeper", "_turns", "_waiting",
-        "_wakes_at", "cache", "era", "expired", "hello", "retried", "server", "shed", "signature", "tally",
+        "_call_later", "_call_soon", "_clock", "_crew", "_elsewhere", "_gathers", "_hold_seconds", "_hold_until",
+        "_idle", "_large", "_look_again", "_nap", "_offer", "_pumping", "_replaced", "_small", "_sweeper", "_turns",
+        "_waiting", "_wakes_at", "cache", "era", "expired", "hello", "retried", "server", "shed", "signature",
+        "tally",
     )  # fmt: skip
 
     def __init__(
@@ -87,6 +88,8 @@ class Queue:
         self._crew = Crew()
         self._idle = self._crew.idle
         self._pumping = False
+        self._gathers = False
+        """Requests come several at a time, and the model is quick: those of one more turn of the loop join a batch."""
         self._wakes_at = math.inf
         self._hold_until = clock() + hold_seconds
         self._look_again = 0.0
@@ -162,9 +165,14 @@ class Queue:
             lane.bytes = size
         if self._idle and not self._pumping:
             self._pumping = True
-            self._call_soon(self._pump)
+            self._call_soon(self._pump_next_turn if self._gathers else self._pump)
         if not self._sweeper.armed:
             self._sweeper.arm()
+
+    def tell(self, feedback: bytes) -> bool:
+        """One replica is told how well a request was answered, if one wants to know. As it happens: nobody hears
+        whether it got there."""
+        return any(worker.tell(feedback) for worker in self._crew.ready)
 
     # What replicas report
 
@@ -193,6 +201,7 @@ class Queue:
         self.tally.answered(items, service_seconds, now, before, after)
         self._turns.ended(lane, now - sent_at, now)
         self._waiting.answered(items, service_seconds)
+        self._gathers = items > 1 and service_seconds < QUICK_SECONDS
         if self._crew.rest(worker):
             if service_seconds >= QUICK_SECONDS:
                 self._pump()  # before the answers are written: the replica computes while we write

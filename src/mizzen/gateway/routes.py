@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from mizzen.access.policy import Target
 from mizzen.errors import NotFound, Unavailable
@@ -13,11 +14,40 @@ from mizzen.gateway.calls import Call
 from mizzen.gateway.defaults import Default
 from mizzen.gateway.dialects import V2, Dialect
 from mizzen.gateway.metrics import Counters
+from mizzen.gateway.notes import Notes
 from mizzen.gateway.queues import Queue
 from mizzen.gateway.signature import Hello
+from mizzen.graph import plan
 from mizzen.protocol.v2 import cited
 
 DEFAULT_NAMESPACE = "default"
+
+
+class Bound(Protocol):
+    """A graph whose nodes know what they call."""
+
+    @property
+    def graph(self) -> plan.Graph: ...
+
+    @property
+    def ready(self) -> bool:
+        """Each node can be called now."""
+
+    @property
+    def callable(self) -> bool:
+        """Each node can be called, now or when a replica was started for it."""
+
+    @property
+    def reason(self) -> str:
+        """Why a request would have to wait, or cannot be answered; empty when neither."""
+
+    @property
+    def hello(self) -> Hello | None:
+        """What it takes and gives, as far as what it calls has said."""
+
+    def rouse(self, now: float) -> None: ...
+
+    def may_hold(self, now: float) -> bool: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +67,8 @@ class Endpoint:
     head: bytes
     """The start of every answer's body."""
     counters: Counters
+    new_id: Callable[[], bytes]
+    """What a request is called whose caller does not say: for those who keep records, where its record will be."""
     dialect: Dialect = V2
     unserved: str = ""
     """Where nothing serves it and nothing is about to: so, with what would."""
@@ -44,28 +76,48 @@ class Endpoint:
     """Where bodies may be known that need not be read; only of V2, and where one server answers."""
     default: Default | None = None
     """What is answered when nobody answers."""
+    notes: Notes | None = None
+    """What is told and noted with each answer; a graph says it for each by itself."""
+    bound: Bound | None = None
+    """Where it is a graph."""
+    kept: plan.Kept | None = None
+    """Records are kept, so that feedback finds what answered."""
+
+    @property
+    def graph(self) -> plan.Graph | None:
+        return None if self.bound is None else self.bound.graph
 
     @property
     def hello(self) -> Hello | None:
+        if self.bound is not None:
+            return self.bound.hello
         return next((queue.hello for queue in self.queues if queue.hello is not None), None)
 
     @property
     def ready(self) -> bool:
+        if self.bound is not None:
+            return self.bound.ready
         return any(queue.ready for queue in self.queues)
 
     @property
     def callable(self) -> bool:
         """Who asks is answered: at once, or when a replica was started for them."""
+        if self.bound is not None:
+            return self.bound.callable
         return self.ready or any(queue.server.wakes for queue in self.queues)
 
     @property
     def reason(self) -> str:
         """Why they would have to wait; empty when they would not."""
+        if self.bound is not None:
+            return self.bound.reason
         return "" if self.ready else next((queue.server.phase for queue in self.queues if queue.server.wakes), "")
 
     def rouse(self, now: float) -> None:
         """Somebody asks for what only a replica can tell."""
-        if not self.ready:
+        if self.bound is not None:
+            self.bound.rouse(now)
+        elif not self.ready:
             for queue in self.queues:
                 queue.rouse(now)
 
@@ -74,6 +126,8 @@ class Endpoint:
         return replace(self, dialect=dialect, cache=None)
 
     def may_hold(self, now: float) -> bool:
+        if self.bound is not None:
+            return self.bound.may_hold(now)
         return any(queue.may_hold(now) for queue in self.queues)
 
 
@@ -98,6 +152,8 @@ class Routes:
     """Infer URLs, byte for byte as a client writes them."""
     names: dict[tuple[str, str], Name] = field(default_factory=dict)
     """By namespace and name."""
+    heard: frozenset[bytes] = frozenset()
+    """Headers that graphs listen to, or send on, in lower case."""
     from_table: bool = True
     """False before the first good Table: what is not here may still be served."""
 

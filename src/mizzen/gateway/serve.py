@@ -29,7 +29,9 @@ from mizzen.gateway.control import Control
 from mizzen.gateway.cors import Cors
 from mizzen.gateway.demand import DemandReport
 from mizzen.gateway.exchange import Front
+from mizzen.gateway.feedback import Feedback
 from mizzen.gateway.front import FastProtocol
+from mizzen.gateway.graphs.making import Making
 from mizzen.gateway.grpc.service import GrpcService
 from mizzen.gateway.infer import Service
 from mizzen.gateway.intake import Intake
@@ -47,6 +49,8 @@ from mizzen.gateway.tracing import Traced, Tracing
 from mizzen.gateway.watched import WatchedFile
 from mizzen.graph.plan import Server as ServedVersion
 from mizzen.protocol import notes, taken
+from mizzen.selection.desk import Desk
+from mizzen.selection.view import View
 from mizzen.web.door import Patience
 from mizzen.web.http2.connection import Http2Protocol
 from mizzen.web.server import WebServer, serve_all
@@ -120,6 +124,24 @@ class Records:
     """That are kept so."""
 
 
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What all gateways learn from feedback, together."""
+
+    state: Path
+    """state.db: what bandits know, and the feedback that was given."""
+    word: Path
+    """Which tells whether that has changed; all gateways have it mapped."""
+    records: Path
+    """The folder of what answered whom."""
+
+    def feedback(self, service: Service) -> Feedback:
+        """Who takes it, in the loop that runs."""
+        post = asyncio.get_running_loop().call_soon_threadsafe
+        desk = Desk(self.state, self.word, random.Random(), post=post)  # noqa: S311 - not the loop's: it has a thread
+        return Feedback(self.records, desk, service)
+
+
 async def serve(
     *,
     socket: sockets.socket,
@@ -128,6 +150,7 @@ async def serve(
     guard: Guard,
     limits: Limits,
     records: Records,
+    learning: Learning,
     tls: Files | None = None,
     control: str = "",
     traced: Traced | None = None,
@@ -199,17 +222,23 @@ async def serve(
         except OSError as error:  # then the plane waits a while for nothing
             log.warning("cannot write down that table %d is in force: %s", serial, error)
 
-    fleet = Fleet(service, new_queue, loop, acknowledge, Room(limits.queue_limit, limits.held.calls))
+    graphs = Making(
+        view=View(learning.state, learning.word, rng), records=learning.records, gateway=_number(guard.name),
+        limit=limits.queue_limit, sweeper=sweeper, loop=loop, clock=clock, wall=wall, rng=rng,
+    )  # fmt: skip
+    fleet = Fleet(
+        service, new_queue, loop, acknowledge, graphs=graphs, room=Room(limits.queue_limit, limits.held.calls)
+    )
     files = WatchedFile("access", guard.access, permit, loop), TableFile(table, fleet.take, loop)
     for file in files:
         file.start()
     census = Census(
         records.counts, guard.name, service.metrics, fleet.queues.values, wall=wall, call_later=loop.call_later,
-        traced=None if tracing is None else tracing.counts,
+        traced=None if tracing is None else tracing.counts, graphs=graphs.tallies.counts,
     )  # fmt: skip
     census.start()
     front = Front(service, loopback=guard.loopback, patience=limits.patience, most=limits.connections)
-    app = App(service, census.all, Control(control))
+    app = App(service, census.all, Control(control), learning.feedback(service))
 
     async def served(protocol: Callable[..., Any], socket: sockets.socket, files: Files | None) -> _Served:
         secured = None if files is None else await files.first()
@@ -229,10 +258,16 @@ async def serve(
             file.stop()
         await fleet.close()
         notes.remove(records.tables, guard.name)
-        ends = report.stop, allowances.close, refusals.close, access_log.close, census.stop
+        ends = app.close, report.stop, allowances.close, refusals.close, access_log.close, census.stop
         sometimes = [each.close for each in (samples, tracing) if each is not None]
         for end in (*ends, *sometimes):
             end()
+
+
+def _number(name: str) -> int:
+    """Of a gateway among its siblings, by its name: what it writes for all of them says by which it was."""
+    digits = name.rpartition("-")[2]
+    return int(digits) if digits.isdigit() else 0
 
 
 @dataclass(frozen=True, slots=True)

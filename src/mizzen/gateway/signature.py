@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from mizzen.protocol.v2 import Given, RequestedOutput, cited
+from mizzen.protocol.v2 import Entry, Given, RequestedOutput, cited
 
 
 class Tensor(msgspec.Struct, frozen=True):
@@ -27,6 +27,8 @@ class Hello(msgspec.Struct, frozen=True):
     """May be sent in place of all inputs."""
     callers: bool = False
     """It takes who sent what."""
+    feedback: bool = False
+    """Its model wants to be told how well it did."""
     files: str = ""
     """What it answers with; empty: not told."""
     pid: int = 0
@@ -64,6 +66,41 @@ class Signature:
                 if output.name not in self._outputs:
                     raise ValueError(f"outputs[{at}].name: '{cited(output.name)}' is none of {_listed(self._outputs)}")
 
+    @property
+    def names(self) -> Collection[str]:
+        """Of the inputs that are declared."""
+        return self._inputs.keys()
+
+    def adapt(self, entries: list[Entry]) -> list[Entry]:
+        """Inputs as they are to be sent: one alone goes by the name of the only one that is declared. ValueError for
+        the first fault, as `check` has it."""
+        if len(entries) == 1:
+            first = entries[0]
+            if first[2][1:] == self._tail and self._name is not None:
+                if first[0] == self._name:
+                    return entries
+                if self._table is None:
+                    return [(self._name, *first[1:])]
+            if len(self._inputs) == 1 and (self._table is None or first[0] != self._table.name):
+                entries = [(next(iter(self._inputs)), *first[1:])]
+        self._check_entries(entries)
+        return entries
+
+    def _check_entries(self, entries: list[Entry]) -> None:
+        known, table = self._inputs, self._table
+        if not known:
+            return
+        if table is not None and len(entries) == 1 and entries[0][0] == table.name:
+            known = {table.name: table.shape}
+        for name, _, shape, *_ in entries:
+            wanted = known.get(name)
+            if wanted is None:
+                raise ValueError(f"input '{cited(name)}' is none of {_listed(known)}")
+            if not _fits(shape, wanted):
+                raise ValueError(f"input '{cited(name)}': shape {list(shape)} does not fit {wanted}")
+        if len(entries) < len(known):
+            raise ValueError(f"inputs: {_listed(known.keys() - {entry[0] for entry in entries})} is missing")
+
     def _check_inputs(self, inputs: Sequence[Given]) -> None:
         known, table = self._inputs, self._table
         if not known:
@@ -74,13 +111,17 @@ class Signature:
             wanted = known.get(tensor.name)
             if wanted is None:
                 raise ValueError(f"inputs[{at}].name: '{cited(tensor.name)}' is none of {_listed(known)}")
-            if len(tensor.shape) != len(wanted) or any(
-                size not in (-1, given) for size, given in zip(wanted[1:], tensor.shape[1:], strict=True)
-            ):
+            if not _fits(tensor.shape, wanted):
                 raise ValueError(f"inputs[{at}].shape: {tensor.shape} does not fit {wanted}")
         if len(inputs) < len(known):
             missing = known.keys() - {tensor.name for tensor in inputs}
             raise ValueError(f"inputs: {_listed(missing)} is missing")
+
+
+def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
+    return len(shape) == len(wanted) and all(
+        size in (-1, given) for size, given in zip(wanted[1:], shape[1:], strict=True)
+    )
 
 
 def signature_of(hello: Hello) -> Signature | None:

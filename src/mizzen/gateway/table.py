@@ -17,16 +17,20 @@ from urllib.parse import quote
 
 from mizzen.access.policy import Target
 from mizzen.gateway.cache import cached
-from mizzen.gateway.calls import NOBODY, UNAVAILABLE, Call
+from mizzen.gateway.calls import NOBODY, UNAVAILABLE, Call, Placed
 from mizzen.gateway.defaults import default_of
 from mizzen.gateway.dialects import V1
-from mizzen.gateway.infer import Inference, Service
+from mizzen.gateway.graphs.binding import BoundGraph
+from mizzen.gateway.graphs.making import Making, heard
+from mizzen.gateway.infer import Service
+from mizzen.gateway.notes import Notes
 from mizzen.gateway.queues import Queue
 from mizzen.gateway.routes import DEFAULT_NAMESPACE, Endpoint, Name, Routes
 from mizzen.gateway.upstream import Replica
 from mizzen.gateway.watched import WatchedFile
 from mizzen.graph import execute, plan
 from mizzen.protocol import v2
+from mizzen.selection.records.record import what_of
 
 CEILING_SECONDS = 60.0
 """No request lives longer, whatever it asks for."""
@@ -52,21 +56,26 @@ class Fleet:
         new_queue: Callable[[plan.Server, Callable[[Call], bool]], Queue],
         loop: asyncio.AbstractEventLoop,
         taken: Callable[[int], None],
+        *,
+        graphs: Making,
         room: cached.Room = cached.ENDLESS,
     ) -> None:
-        """`taken` is told the serial of each Table that has come into force. `room`: for those who wait for the calls
-        of others."""
+        """`taken` is told the serial of each Table that has come into force. `graphs`: what there is once for all of
+        them. `room`: for those who wait for the calls of others."""
         self.queues: dict[Key, Queue] = {}
         self._service = service
         self._new_queue = new_queue
         self._loop = loop
         self._taken = taken
+        self._graphs = graphs
         self._room = room
         self._replicas: dict[Place, Replica] = {}
         self._next: plan.Table | None = None
         """Comes into force when all of `_awaited` are ready, or with `_timer`."""
         self._awaited: list[Replica] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._bound: dict[tuple[str, str, int], BoundGraph] = {}
+        """Graphs of the routes that are being made, which several endpoints may stand for."""
         self._expected: frozenset[tuple[str, str, str]] = frozenset()
         """Namespace, model and version of all that something serves, or is about to."""
 
@@ -121,6 +130,7 @@ class Fleet:
         gone = [self.queues.pop(key) for key in self.queues.keys() - wanted.keys()]
         for key, server in wanted.items():
             self.queues[key].update(server)
+        self._graphs.take(table.services)
         self._service.replace(routes=self._routes(table, {key[0]: self.queues[key] for key in wanted}))
         for place in self._replicas.keys() - _places(wanted):
             self._replicas.pop(place).retire()
@@ -132,6 +142,8 @@ class Fleet:
             for route in table.routes
         )
         self._service.metrics.keep({(space, name, version) for space, name, all_ in named for version in all_})
+        plans = (each for route in table.routes for each in (route.plan, *route.versions.values()))
+        self._graphs.keep(self._service.routes, [each.kept for each in plans if each.kept is not None])
         self._taken(table.serial)
 
     async def close(self) -> None:
@@ -139,9 +151,11 @@ class Fleet:
             self._timer.cancel()
         await asyncio.gather(*(replica.abort() for replica in self._replicas.values()))
         self._replicas.clear()
+        await self._graphs.close()
 
     def _routes(self, table: plan.Table, queues: dict[str, Queue]) -> Routes:
         routes = Routes()
+        self._bound = {}
         self._expected = _expected(table)
         for route in table.routes:
             current = self._endpoint(route, route.version, None, route.plan, queues)
@@ -161,6 +175,8 @@ class Fleet:
                 for version, endpoint in (aliases | versions).items():
                     routes.hot[f"{base}/versions/{quote(version, safe='')}/infer".encode()] = endpoint
             _add_v1(routes.hot, routes.names[route.namespace, route.name])
+        self._graphs.bind(routes)
+        routes.heard = heard(routes)
         return routes
 
     def _endpoint(
@@ -177,10 +193,14 @@ class Fleet:
             return cached.before(queues[server], self._service.clock, self._room)
 
         mine = tuple(queues[server] for server in plan.servers)
+        if plan.graph is not None:
+            return self._graph_endpoint(route, version, asked, plan, alias)
         models = frozenset({route.name, route.model} - {""})
         owner = route.model or route.name
         unserved = "" if mine or (route.namespace, owner, version) in self._expected else _unserved(route, version)
         timeouts = (queue.server.timeout_ms / 1000 for queue in mine if queue.server.timeout_ms is not None)
+        keeper = self._graphs.keeper(plan.kept)
+        alone = len(mine) == 1 and keeper is None
         return Endpoint(
             namespace=route.namespace,
             name=route.name,
@@ -192,15 +212,47 @@ class Fleet:
             timeout=min((CEILING_SECONDS, *timeouts)),
             head=v2.answer_head(route.name, version),
             counters=self._service.metrics.counters(route.namespace, route.name, version, route.model),
+            new_id=self._service.new_id if keeper is None else keeper.new_id,
             unserved=unserved,
-            cache=mine[0].cache if len(mine) == 1 and mine[0].server.cache_bytes else None,
+            cache=mine[0].cache if alone and mine[0].server.cache_bytes else None,
             default=default_of(plan.default),
+            notes=None if keeper is None else Notes({}, keeper, what_of(0, (), [("", version)])),
+            kept=plan.kept,
+        )
+
+    def _graph_endpoint(
+        self, route: plan.Route, version: str, asked: str | None, plan: plan.Plan, alias: str
+    ) -> Endpoint:
+        """Its `submit` is that of a graph which knows what it calls, once all endpoints are there."""
+        graph = plan.graph
+        assert graph is not None
+        key = route.namespace, route.name, graph.generation
+        bound = self._bound.get(key)
+        if bound is None:
+            bound = self._bound[key] = self._graphs.bound(route.namespace, route.name, graph, plan.kept)
+        timeout = CEILING_SECONDS if graph.timeout_ms is None else min(CEILING_SECONDS, graph.timeout_ms / 1000)
+        models = frozenset({route.name, route.model} - {""})
+        return Endpoint(
+            namespace=route.namespace,
+            name=route.name,
+            version=version,
+            asked_version=asked,
+            target=Target(route.namespace, "Model", route.name, models=models, alias=alias),
+            queues=(),
+            submit=bound.submit,
+            timeout=timeout,
+            head=v2.answer_head(route.name, version),
+            counters=self._service.metrics.counters(route.namespace, route.name, version, route.model),
+            new_id=self._service.new_id if bound.keeper is None else bound.keeper.new_id,
+            default=default_of(plan.default),
+            bound=bound,
+            kept=plan.kept,
         )
 
     def _rehouse(self, calls: Iterable[Call]) -> None:
         """Calls that waited for a version that is served no more go to what their name stands for now."""
         for call, party in [(each, party) for each in calls for party in each.parties()]:
-            assert isinstance(party, Inference)
+            assert isinstance(party, Placed)
             call.let_go(party)
             was = party.endpoint
             name = self._service.routes.names.get((was.namespace, was.name))
@@ -211,7 +263,7 @@ class Fleet:
                 party.move(now)
 
     def _refuse(self, call: Call) -> None:
-        assert isinstance(call, Inference)
+        assert isinstance(call, Placed)
         now, unserved = self._service.clock(), call.endpoint.unserved
         if unserved:
             call.settle(UNAVAILABLE, unserved.encode(), now, retry=0, lacking=NOBODY)
@@ -236,7 +288,7 @@ def _offer(call: Call) -> bool:
     such a server are taken there; False while any is left."""
     left = False
     for party in call.parties():
-        assert isinstance(party, Inference)
+        assert isinstance(party, Placed)
         if party.endpoint.ready:
             call.let_go(party)
             party.endpoint.submit(party)

@@ -68,7 +68,7 @@ class Replica(asyncio.Protocol):
         self._greeted = False
         self._version = frames.VERSION
         """Of the frames that it is sent."""
-        self._wants_callers = False
+        self._wants_callers = self._wants_feedback = False
         self._leaving = False
         self._retired = False
         self._delay = 0.0
@@ -107,6 +107,13 @@ class Replica(asyncio.Protocol):
             self._transport.writelines(infer_frame(self._serial, items, self._version))
         else:
             self._transport.write(frames.encode(frames.INFER, self._serial, _encode(items), frames.LAST, self._version))
+
+    def tell(self, feedback: bytes) -> bool:
+        transport = self._transport
+        if not self._wants_feedback or transport is None or transport.get_write_buffer_size() > _WRITE_BUFFER:
+            return False
+        transport.write(frames.encode(frames.FEEDBACK, 0, feedback, frames.LAST, self._version))
+        return True
 
     # asyncio.Protocol
 
@@ -160,6 +167,7 @@ class Replica(asyncio.Protocol):
         self._version = frames.common(hello.frames, self._reader.version)
         self._greeted = True
         self._wants_callers = hello.callers
+        self._wants_feedback = hello.feedback
         self._pid = hello.pid
         self._delay = FIRST_RETRY
         self._queue.joined(self, hello)

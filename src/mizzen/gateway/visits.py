@@ -22,7 +22,8 @@ class Visit:
         self.headers: list[Header] = list(scope["headers"])
         given = tuple(value for name, value in self.headers if name == b"authorization")
         self.asked = Asked(scope["method"], scope["raw_path"].decode("latin-1"), given)
-        self.options = _options(self.headers)._replace(method=scope["method"], path=scope["raw_path"])
+        options = _options(self.headers, service.routes.heard)
+        self.options = options._replace(method=scope["method"], path=scope["raw_path"])
         self._service = service
         self._receive = receive
         self._began = service.clock()
@@ -63,8 +64,8 @@ class Visit:
         )  # fmt: skip
 
 
-def _options(headers: list[Header]) -> Options:
-    options = PLAIN
+def _options(headers: list[Header], heard: frozenset[bytes]) -> Options:
+    options = PLAIN._replace(heads=tuple((name, value) for name, value in headers if name in heard))
     for name, value in headers:
         if name in (TIMEOUT, binary.HEADER):
             options = options.heard(name, value)

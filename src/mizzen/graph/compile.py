@@ -1,8 +1,9 @@
 """Resources -> Table: which names answer, with which servers behind them. Pure.
 
-Names are taken in this order: an InferenceModel that has served, a Model with a current version, an InferenceModel that
-is still starting. So one that has the name of a Model takes it over when it can answer itself, and not before; of its
-own Model it leaves the versions and aliases callable.
+Names are taken in this order: an MLGraph with a spec that was accepted (`compile_graph` compiles it), an InferenceModel
+that has served, a Model with a current version, an InferenceModel that is still starting. So one that has the name of a
+Model takes it over when it can answer itself, and not before; of its own Model it leaves the versions and aliases
+callable.
 
 A Model may be a second name of another one, and have aliases, which stand where a version stands in a URL. Both are
 taken from its status, which says what answers and not what is asked for: a controller moves them when the new target
@@ -23,13 +24,14 @@ from msgspec import structs
 from pydantic import ValidationError
 
 from mizzen.errors import Invalid
-from mizzen.graph.plan import Constant, Plan, Route, Server, Table
+from mizzen.graph import compile_graph
+from mizzen.graph.compile_plans import addresses_of, constants_of, kept_of
+from mizzen.graph.plan import Plan, Route, Server, Service, Table
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import ModelStatus
-from mizzen.kinds.parts import tensors
 from mizzen.kinds.serving import Batching, InferenceModelSpec, InferenceModelStatus, workload_name
 from mizzen.kinds.text import references
-from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
+from mizzen.kinds.workload import WorkloadStatus
 
 Name = tuple[str, str]
 """(namespace, name)"""
@@ -43,7 +45,12 @@ _DEFAULT_BATCHING = Batching.model_validate({})
 
 
 def compile_table(
-    models: Iterable[Resource], inference_models: Iterable[Resource], workloads: Iterable[Resource], serial: int
+    models: Iterable[Resource],
+    inference_models: Iterable[Resource],
+    workloads: Iterable[Resource],
+    serial: int,
+    *,
+    graphs: Iterable[Resource] = (),
 ) -> Table:
     """Models without a current version, aliases or a first name may be left out: the table is the same."""
     by_ref = {workload.ref: workload for workload in workloads}
@@ -59,7 +66,8 @@ def compile_table(
         if spec is None:
             continue
         # Without a server a plan is empty, which a gateway answers with 503: the name exists, and nobody is there.
-        nobody = Plan(servers=(), default=_default(spec, status))
+        default, kept = constants_of(spec.default_output, _shapes(spec, status)), kept_of(resource, spec.feedback)
+        nobody = Plan(servers=(), default=default, kept=kept)
         if version is None:
             about = status.target_version or spec.target_version or ""
             starting[name] = _route(name, about, {about: nobody}, model=spec.model_name)
@@ -78,9 +86,16 @@ def compile_table(
         serving[name] = _route(name, version, {version: own}, model=spec.model_name)
     known = _model_routes(models, plans)
     routes = starting | known | {name: _taking_over(route, known.get(name)) for name, route in serving.items()}
+    services: dict[str, Service] = {}
+    for resource in _living(graphs):
+        found = compile_graph.route_of(resource, by_ref)
+        if found is not None:
+            routes[_name(resource)] = found[0]
+            services |= {service.id: service for service in found[1]}
     return Table(
         serial=serial,
         servers=tuple(sorted(servers, key=lambda server: server.id)),
+        services=tuple(services[id_] for id_ in sorted(services)),
         routes=tuple(routes[name] for name in sorted(routes)),
     )
 
@@ -108,7 +123,7 @@ def _server(
         id=f"{namespace}/{name}",
         model=spec.model_name,
         version=status.serving_version,
-        addresses=_addresses(workload),
+        addresses=addresses_of(workload),
         # Not what the Workload is to have, which may be those of the next version already.
         files=status.serving_files,
         batch_size=batching.most,
@@ -141,37 +156,19 @@ def _phase(workload: Resource) -> str:
     return f"one is starting: {said}" if said else "one is starting"
 
 
-def _default(spec: InferenceModelSpec, status: InferenceModelStatus) -> tuple[Constant, ...]:
-    """Rows are repeated where the output is known to have one for each of the request, or nothing is known of it."""
+def _shapes(spec: InferenceModelSpec, status: InferenceModelStatus) -> Mapping[str, tuple[int, ...]]:
+    """Of outputs, as far as they are known."""
     given = {} if status.signature is None else {output.name: output.shape for output in status.signature.outputs}
-    known = given | {output.name: output.shape for output in spec.outputs}
-    return tuple(
-        Constant(
-            name=tensor.name,
-            datatype=tensor.datatype,
-            shape=tensor.shape,
-            data=tensors.flat(tensor.data),
-            each_row=tensor.shape[:1] == (1,) and known.get(tensor.name, (-1,))[:1] == (-1,),
-        )
-        for tensor in spec.default_output or ()
-    )
+    return given | {output.name: output.shape for output in spec.outputs}
 
 
 def _joined(one: Plan, other: Plan) -> Plan:
-    """Several servers of one version; the default is that of the first that has any."""
-    return Plan(servers=tuple(sorted((*one.servers, *other.servers))), default=one.default or other.default)
-
-
-def _addresses(workload: Resource) -> tuple[str, ...]:
-    """Of every replica with a future: one that restarts comes back at its address, so gateways may wait there."""
-    if workload.deleting:
-        return ()
-    replicas = sorted(WorkloadStatus.of(workload).replicas, key=lambda replica: replica.index)
-    try:
-        wanted = WorkloadSpec.of(workload).replicas
-    except Invalid:
-        wanted = len(replicas)
-    return tuple(r.address for r in replicas if r.address and r.state != "failed" and r.index < wanted)
+    """Several servers of one version; the default is that of the first that has any, and so is what is kept."""
+    return Plan(
+        servers=tuple(sorted((*one.servers, *other.servers))),
+        default=one.default or other.default,
+        kept=one.kept or other.kept,
+    )
 
 
 def _model_routes(models: Iterable[Resource], plans: Plans) -> dict[Name, Route]:

@@ -11,7 +11,8 @@ TYPES: dict[str, str] = {
     "Accepted": "On every kind that people write: the spec can be worked with. False lists every fault; "
     "warnings stand in the message of a True one.",
     "Ready": "On an InferenceModel: what the spec asks for answers; during a switch, not yet, while the old one does. "
-    "On a Node: it was heard of lately.",
+    "On an MLGraph: it answers at its url, maybe by an earlier spec. On a Node: it was heard of lately.",
+    "NodesReady": "On an MLGraph: all that its nodes call answers. Nodes that may be skipped do not count.",
     "Available": "On a Workload: at least one replica is ready.",
     "DiskRoom": "On a Node: its disk has room for what people send.",
     "Servable": "On a ModelVersion: a server of it answered once. False: it was tried and could not be loaded.",
@@ -25,6 +26,8 @@ REASONS: dict[str, str] = {
     "ModelNotFound": "The model that `spec.aliasOf` names is not there. Create it, or name another.",
     "AliasChain": "`spec.aliasOf` names a second name. Name the model that the message says.",
     "VersionNotFound": "The version that is asked for is not there, or the model has no current one. Register it.",
+    "GraphCycle": "The graph calls itself, through the graphs that the message names. What answered before goes on.",
+    "TooDeep": "Graphs call graphs call graphs, more than 8 deep. What answered before goes on.",
     # of Ready, when nothing can be started
     "ContainersUnsupported": "It is a container image, and this engine runs none. Register a version from files.",
     "NoFiles": "The version holds neither files nor an image: there is nothing to load. Register it with its files.",
@@ -39,14 +42,14 @@ REASONS: dict[str, str] = {
     "NodeNotReady": "A Node fits, and takes no work now.",
     "PlacementConflict": "`spec.nodeName` names a Node that breaks `spec.nodeSelector` or `spec.deployToLayer`.",
     # of Ready and Available, when replicas are wanted
-    "Serving": "A replica of the version answers.",
+    "Serving": "What is asked for answers, or, of an MLGraph, what the message says.",
     "ReplicasReady": "At least one replica is ready; the message says how many.",
     "ScaledToZero": "Nobody asked for a while, so none runs. The next request starts one, and waits for it.",
     "Waking": "Somebody asked while none ran: one is starting, and requests wait for it.",
     "NoReplicas": "None is wanted: `spec.replicas` is 0.",
     "NoRoom": "The disk has too little room for its files or its environment; what is served goes on.",
     "Starting": "A replica was started and has not answered yet.",
-    "Routing": "A replica could answer; not all gateways know it yet.",
+    "Routing": "It could answer; not all gateways know it yet.",
     "Reloading": "What answers loads the files of the version without a restart, and has the old ones until then.",
     "BuildingEnvironment": "What the version requires is being installed; the message says how far it is.",
     "EnvironmentFailed": "What the version requires cannot be installed. It is tried again after a while; "
@@ -63,6 +66,9 @@ REASONS: dict[str, str] = {
     "SecretNotFound": "A variable takes its value from a secret that is not there. `mizzen secret set` makes it.",
     "SecretUnreadable": "A secret is there and cannot be decrypted. Set it again.",
     "Heard": "The machine said that it is there.",
+    # of NodesReady
+    "AllReady": "All nodes are ready.",
+    "NodesNotReady": "The nodes that the message names are not ready, each for the reason given there.",
     # of DiskRoom
     "EnoughRoom": "Files are taken, and changes.",
     "DiskLow": "Less is free than `disk_low_bytes`: no files are taken. Delete versions that nobody needs.",
@@ -83,7 +89,7 @@ HAPPENINGS: dict[str, str] = {
     "Created": "What the object needs was made.",
     "Deleted": "What the object no longer needs is ending.",
     "Scaled": "There should be more replicas, or fewer: the message says why.",
-    "Switched": "Another version answers than before.",
+    "Switched": "Another version answers than before, or another spec of a graph.",
     "Promoted": "A version became the current one of its model by itself: as the first, or as the latest.",
     "AliasMoved": "An alias, or a second name, is answered by another version.",
     "ReloadRefused": "What answers did not take the files of a version without a restart; it is started beside.",

@@ -26,6 +26,9 @@ RELOAD_REFUSED = "ReloadRefused"
 MODEL_LABEL = "mizzen.dev/model"
 """Which model it serves: a label, so that what runs already can be given one without a restart."""
 
+Spoken = Literal["v2", "v1", "seldon"]
+"""What something that answers HTTP can speak."""
+
 
 class Environment(Part):
     """The Python packages that its processes find, and nothing else of ours but the runtime."""
@@ -40,6 +43,8 @@ class WorkloadSpec(Spec):
     """What every replica runs with, set by the engine beside `env` and `secretEnv`:
 
     MIZZEN_SOCKET            where to listen for frames (purpose `serve`)
+    MIZZEN_PORT              where to answer HTTP, on 127.0.0.1 (purpose `answer`); the same is said by PORT,
+                             PREDICTIVE_UNIT_SERVICE_PORT and PREDICTIVE_UNIT_HTTP_SERVICE_PORT
     MIZZEN_ARTIFACTS         a folder holding the artifacts at their paths
     MIZZEN_ARTIFACTS_DIGEST  what they are called, by `running.files_digest`
     MIZZEN_RELOADED          the folder to use instead, and
@@ -52,10 +57,25 @@ class WorkloadSpec(Spec):
     MIZZEN_GPU_MEMORY_SHARE  how much of the memory of each, up to 1
     MIZZEN_GPU_MEMORY        the same in bytes, where the engine knows them
     MIZZEN_ENVIRONMENT       what its environment is called, when it has one of its own
+
+    With purpose `answer`, `$(NAME)` in `command` and in the values of `env` stands for a variable, as in Kubernetes:
+    of the port, or of `env`; never for one of `secretEnv`, whose values stand nowhere.
     """
 
-    purpose: Literal["serve"] = Field(description="What it is for.")
+    purpose: Literal["serve", "answer"] = Field(
+        description="What it is for: `serve`, it takes frames on a socket; `answer`, it answers HTTP on a port that it "
+        "is given."
+    )
     command: tuple[str, ...] = Field(min_length=1, description="`python` as the first word is that of its environment.")
+    protocol: Spoken | None = Field(
+        None, description="What it speaks (purpose `answer`). Absent: it is asked, once for each process."
+    )
+    model: str = Field("", description="The model whose readiness it is asked for (purpose `answer`).")
+    working_dir: str | None = Field(
+        None,
+        description="Where it is started (purpose `answer`), if that is the absolute path of a folder that is there; "
+        "else in a folder of its own.",
+    )
     env: dict[str, str] = Field(default_factory=dict, description="Variables of its environment.")
     secret_env: dict[str, SecretKeyRef] = Field(
         default_factory=dict, description="Variables whose values are those of secrets when a process is started."
@@ -79,6 +99,13 @@ class WorkloadSpec(Spec):
         for name in self.secret_env:
             if name in self.env:
                 yield Fault(f"{at}.secretEnv.{name}", "is given in env, too")
+        if self.purpose == "answer":
+            if not self.model:
+                yield Fault(f"{at}.model", "is needed with purpose answer: it is asked whether that is ready")
+            return
+        for field, value in (("protocol", self.protocol), ("model", self.model), ("workingDir", self.working_dir)):
+            if value:
+                yield Fault(f"{at}.{field}", "is for purpose answer only")
 
 
 ReplicaState = Literal["starting", "ready", "waiting", "failed", "stopping"]
@@ -86,7 +113,7 @@ ReplicaState = Literal["starting", "ready", "waiting", "failed", "stopping"]
 
 class ReplicaStatus(Part):
     """
-    starting ──hello──> ready ──no longer wanted──> stopping ──> (gone)
+    starting ──hello──> ready ──no longer wanted──> stopping ──> (gone)      (hello: or 200, of what answers HTTP)
         ^                 │
         ├── replaced ─────┤
         └── waiting <─────┴── exit    (back-off)
@@ -97,7 +124,10 @@ class ReplicaStatus(Part):
 
     index: int = Field(description="Which one, counted from 0.")
     state: ReplicaState = Field(description="Where it is in its life.")
-    address: str = Field(default="", description="unix:<path>, where the replica takes frames.")
+    address: str = Field(
+        default="",
+        description="unix:<path>, where the replica takes frames; or http://127.0.0.1:<port>, where it answers.",
+    )
     pid: int | None = Field(default=None, description="Of its process.")
     restarts: int = Field(default=0, description="How often it was started again.")
     exit_code: int | None = Field(
@@ -112,6 +142,9 @@ class ReplicaStatus(Part):
     message: str = Field(default="", description="Why it is not ready, in a person's words.")
     files: str = Field(default="", description="Digest of the files it answers with, as it said; empty: it did not.")
     reloads: bool = Field(default=False, description="Whether it takes other files without a restart.")
+    protocol: str = Field(
+        default="", description="What it speaks: `v2`, `v1` or `seldon`, of one that answers HTTP and has said so."
+    )
 
 
 class WorkloadStatus(Status):

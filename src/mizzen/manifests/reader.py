@@ -69,13 +69,23 @@ class Document:
 
 def read(place: str | os.PathLike[str]) -> list[Document]:
     """The documents of a file, of all manifests in a folder, or of stdin (`-`). NotFound when there are none."""
+    found = [document for source, text in texts(place) for document in read_text(text, source)]
+    if not found:
+        raise NotFound(
+            f"no objects in {'stdin' if place == STDIN else Path(place)}",
+            hint="a file holds YAML or JSON; of a folder *.yaml, *.yml and *.json are read",
+        )
+    return found
+
+
+def texts(place: str | os.PathLike[str]) -> Iterator[tuple[str, str | bytes]]:
+    """What a file, all manifests in a folder, or stdin hold, each with where it is from."""
     if place == STDIN:
-        return _some(read_text(_stdin(), "stdin"), "stdin")
+        yield "stdin", _stdin()
+        return
     path = Path(place)
-    if path.is_dir():
-        files = list(manifests_in(path))
-        return _some((document for file in files for document in _read_file(file)), f"{path}")
-    return _some(_read_file(path), f"{path}")
+    for file in manifests_in(path) if path.is_dir() else (path,):
+        yield str(file), _content(file)
 
 
 def read_text(text: str | bytes, source: str = "text") -> list[Document]:
@@ -100,18 +110,9 @@ def manifests_in(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(files) if name.endswith(SUFFIXES) and not name.startswith("."))
 
 
-def _some(documents: Iterable[Document], place: str) -> list[Document]:
-    found = list(documents)
-    if not found:
-        raise NotFound(
-            f"no objects in {place}", hint="a file holds YAML or JSON; of a folder *.yaml, *.yml and *.json are read"
-        )
-    return found
-
-
-def _read_file(file: Path) -> list[Document]:
+def _content(file: Path) -> bytes:
     try:
-        return read_text(file.read_bytes(), str(file))
+        return file.read_bytes()
     except FileNotFoundError as error:
         raise NotFound(f"no file or folder '{file}'") from error
     except OSError as error:

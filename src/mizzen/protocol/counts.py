@@ -85,6 +85,57 @@ class Served(msgspec.Struct, frozen=True):
     cache: Cache | None = None
 
 
+class GraphNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Of one node of a graph."""
+
+    namespace: str
+    graph: str
+    node: str
+    ran: int = 0
+    """Messages that it had."""
+    answered: int = 0
+    """Calls of its implementation that were answered, and how long those took."""
+    seconds: float = 0.0
+    codes: dict[int, int] = {}
+    """Of those that were not."""
+    chosen: dict[str, int] = {}
+    """Messages that its route sent, by child: all that it may send to."""
+    partial: int = 0
+    """Merges of less than was to come."""
+    shadowed: dict[int, int] = {}
+    """Copies that it got as a shadow, by code, and how long they took."""
+    shadow_seconds: float = 0.0
+    agreed: int = 0
+    """Of those: answers like the one that was given, and others."""
+    differed: int = 0
+    disagreed: list[tuple[str, str, int, float]] = []
+    """Of an ensemble, for two of its members: how often both answered, and the sum of how far they differed."""
+
+
+class Rewarded(msgspec.Struct, frozen=True):
+    """Feedback for what one node of a graph was routed to; both names are empty where nothing was chosen."""
+
+    namespace: str
+    model: str
+    node: str
+    arm: str
+    count: int
+    sum: float
+    """Of rewards."""
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """Feedback with the truth, for one version at one node."""
+
+    namespace: str
+    model: str
+    node: str
+    version: str
+    count: int
+    sum: float
+    """Of how right each answer was, from 0 to 1."""
+
+
 class Traced(msgspec.Struct, frozen=True):
     """Of requests whose spans were to be sent."""
 
@@ -108,6 +159,9 @@ class Counts(msgspec.Struct, frozen=True):
     """Requests that reached no model, by code."""
     traced: Traced | None = None
     """None: nothing is."""
+    graphs: list[GraphNode] = []
+    feedback: list[Rewarded] = []
+    judged: list[Judged] = []
 
 
 _encode = msgspec.json.Encoder().encode

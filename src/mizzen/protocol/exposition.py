@@ -13,14 +13,14 @@ Labels = tuple[tuple[str, str], ...]
 
 class Sample(NamedTuple):
     name: str
-    """That of its family; of a histogram with _bucket, _sum or _count."""
+    """That of its family; of a histogram or summary with _bucket, _sum or _count."""
     labels: Labels
     value: float
 
 
 class Family(NamedTuple):
     name: str
-    kind: Literal["counter", "gauge", "histogram"]
+    kind: Literal["counter", "gauge", "histogram", "summary"]
     help: str
     samples: Sequence[Sample]
 

@@ -13,18 +13,19 @@ are added to it, that who does not know a field passes over it. HELLO is sent in
 speaks, and its `frames` says up to which one it does; it is read whatever its version. The other side then speaks the
 newest that both know, and is answered in the version that it asked in. Where there is none, the plane ends the runtime
 and starts one of its own release in its place. What a peer can do without is no new version: it is a field of HELLO, as
-`callers` is.
+`callers` and `feedback` are.
 
 Bodies are msgpack (`protocol/msgpack.py`):
 
     HELLO  {"state": "ready", "pid": int, "framework": str, "inputs": [tensor], "outputs": [tensor],
-            "strict": bool, "batch": bool, "table": tensor or nil, "callers": bool,
+            "strict": bool, "batch": bool, "table": tensor or nil, "callers": bool, "feedback": bool,
             "reloads": bool, "files": str, "began": str, "frames": [oldest, newest]}
            tensor = {"name": str, "datatype": str, "shape": [int]}   (-1: any size); [] when nothing is declared
            strict: names outside `inputs` and `outputs` are the caller's fault
            batch: requests are merged by rows into one call of the model
            table: a tensor of whole rows that may be sent in place of all inputs, a column for each in their order
            callers: it takes, after the entries of an INFER frame, who sent them; absent: it does not
+           feedback: its model wants to be told how well it did, by FEEDBACK; absent: it does not
            reloads: its model takes new parameters by RELOAD itself; files: which ones answer on this connection, as
            whoever started it or sent RELOAD calls them, "" when nobody said; began: those it was started with
            frames: the versions it speaks; absent: that of this frame alone
@@ -50,6 +51,9 @@ Bodies are msgpack (`protocol/msgpack.py`):
            have no name, and the rest is as at the start. Answered, with its id, by a HELLO when they are there, or by a
            REPLY with one entry that says why they are not. From the HELLO on they answer who sent RELOAD and whoever
            connects; all other peers get what they were greeted with, for as long as they stay connected
+    FEEDBACK {"id": str, "reward": float, "truth": any}
+           where the hello says `feedback`: how well the request with this id was answered, from 0 to 1, and what the
+           answer should have been; `truth` is absent when nobody said. Nothing is answered
 """
 
 from __future__ import annotations
@@ -65,7 +69,7 @@ MAX_FRAME = 256 << 20
 LARGE = 64 << 10
 """Frames of more bytes are worth a buffer of their own."""
 
-HELLO, INFER, REPLY, DRAIN, RELOAD = 1, 2, 3, 4, 5
+HELLO, INFER, REPLY, DRAIN, RELOAD, FEEDBACK = 1, 2, 3, 4, 5, 6
 LAST = 1
 
 JSON, RAW = 0, 1

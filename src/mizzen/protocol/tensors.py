@@ -8,31 +8,25 @@ Elements of a BYTES tensor are `str` when they came as JSON and `bytes` when the
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import GenericAlias
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mizzen.protocol import extent, numbers
+from mizzen.protocol import documents, extent, numbers
+from mizzen.protocol.elements import MAX_RANK, WORDS, Leaf, of_lengths, packed
 
 Array = NDArray[Any]
-Leaf = type[bool] | type[int] | type[float] | type[str]
 
-MAX_RANK = 32
-
-_LENGTH = struct.Struct("<I")
 _OPENING = re.compile(rb"[\s\[]*")
 _WRAPS = np.lib.NumpyVersion(np.__version__) < "2.0.0"
 """The numpy of somebody's environment may be one that takes 300 for 44 where 8 bits are wanted."""
-_WORDS: dict[Leaf, str] = {bool: "booleans", int: "integers", float: "numbers", str: "strings"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +51,6 @@ DATATYPES: dict[str, Datatype] = {
         ("FP16", "<f2", float), ("FP32", "<f4", float), ("FP64", "<f8", float),
     )
 }  # fmt: skip
-_PLAIN: tuple[tuple[str, set[type]], ...] = (
-    ("INT64", {int}), ("FP64", {int, float}), ("BOOL", {bool}), ("BYTES", {str, bytes}),
-)  # fmt: skip
 _BY_DTYPE = {datatype.dtype: datatype for datatype in DATATYPES.values() if datatype.name != "BYTES"}
 
 
@@ -83,7 +74,7 @@ def decode_json(datatype: str, shape: Sequence[int], text: bytes) -> Array:
     depth = opening[0].count(b"[") if opening else 0
     nesting = _nesting(shape)
     if depth != 1 and depth != len(nesting):
-        raise ValueError(f"data must be a list of {count} {_WORDS[kind.leaf]}, or nested as its shape {list(shape)}")
+        raise ValueError(f"data must be a list of {count} {WORDS[kind.leaf]}, or nested as its shape {list(shape)}")
     levels = (count,) if depth == 1 else nesting
     if kind.name == "FP64" and depth == 1 and (long := numbers.doubles(text, count)) is not None:
         return long.reshape(tuple(shape))
@@ -92,7 +83,7 @@ def decode_json(datatype: str, shape: Sequence[int], text: bytes) -> Array:
     try:
         data = _read(text, kind.leaf, len(levels))
     except (ValueError, OverflowError, RecursionError) as error:
-        raise ValueError(f"data must hold {_WORDS[kind.leaf]} for {datatype}: {error}") from None
+        raise ValueError(f"data must hold {WORDS[kind.leaf]} for {datatype}: {error}") from None
     return _array(kind, _flat(data, levels, shape)).reshape(tuple(shape))
 
 
@@ -101,7 +92,7 @@ def decode_raw(datatype: str, shape: Sequence[int], data: bytes | memoryview) ->
     kind = datatype_named(datatype)
     count = _size(shape)
     if kind.name == "BYTES":
-        return _array(kind, _raw_elements(bytes(data), count)).reshape(tuple(shape))
+        return _array(kind, of_lengths(bytes(data), count)).reshape(tuple(shape))
     wanted = count * kind.dtype.itemsize
     if len(data) != wanted:
         raise ValueError(f"data must be {wanted} bytes for {datatype} of shape {list(shape)}, not {len(data)}")
@@ -111,29 +102,9 @@ def decode_raw(datatype: str, shape: Sequence[int], data: bytes | memoryview) ->
     return np.frombuffer(bytearray(data), kind.dtype).reshape(tuple(shape))
 
 
-def from_nested(kind: Datatype | None, value: Any) -> Array:
-    """The array of lists that are nested evenly around elements of one kind; of whatever kind they are, without one."""
-    shape: list[int] = []
-    level = value
-    while type(level) is list and len(shape) <= MAX_RANK:
-        shape.append(len(level))
-        level = level[0] if level else None
-    _size(shape)
-    elements = [value]
-    for size in shape:
-        if not all(type(one) is list and len(one) == size for one in elements):
-            raise ValueError(f"lists must be nested evenly, as the first of each level is: {shape}")
-        elements = list(chain.from_iterable(elements))
-    found = set(map(type, elements))
-    if list in found:
-        raise ValueError(f"lists must be nested evenly, as the first of each level is: {shape}")
-    if kind is None:
-        kind = next((DATATYPES[name] for name, types in _PLAIN if found <= types), None)
-        if kind is None:
-            raise ValueError("expected only numbers, only booleans or only strings")
-    elif not found <= ({float, int} if kind.leaf is float else {kind.leaf, bytes} if kind.leaf is str else {kind.leaf}):
-        raise ValueError(f"expected only {_WORDS[kind.leaf]}")
-    array = _array(kind, elements).reshape(shape)
+def from_elements(datatype: str, shape: Sequence[int], values: list[Any]) -> Array:
+    """The array of as many elements as the shape has, all of the datatype's leaf."""
+    array = _array(datatype_named(datatype), values).reshape(tuple(shape))
     if not is_finite(array):
         raise ValueError("number out of range")
     return array
@@ -141,13 +112,7 @@ def from_nested(kind: Datatype | None, value: Any) -> Array:
 
 def encode_raw(kind: Datatype, plain: Array) -> bytes:
     """The bytes of an array as `as_datatype` gave it."""
-    if kind.name != "BYTES":
-        return plain.tobytes()
-    parts: list[bytes] = []
-    for element in plain.reshape(-1).tolist():
-        data = element.encode() if isinstance(element, str) else element
-        parts += (_LENGTH.pack(len(data)), data)
-    return b"".join(parts)
+    return packed(kind.name, plain.reshape(-1).tolist()) if kind.name == "BYTES" else plain.tobytes()
 
 
 def encode_json(array: Array) -> tuple[str, list[int], bytes]:
@@ -273,23 +238,9 @@ def _demand_range(kind: Datatype, elements: list[Any]) -> None:
         raise OverflowError
 
 
-def _raw_elements(data: bytes, count: int) -> list[bytes]:
-    elements: list[bytes] = []
-    at = 0
-    while at < len(data) and len(elements) < count:
-        start = at + _LENGTH.size
-        if start > len(data):
-            break
-        at = start + _LENGTH.unpack_from(data, at)[0]
-        elements.append(data[start:at])
-    if len(elements) != count or at != len(data):
-        raise ValueError(f"data must be {count} elements, each a 4-byte length and that many bytes")
-    return elements
-
-
 def read_plainly(text: bytes, leaf: Leaf, depth: int) -> list[Any]:
     """Lists nested `depth` deep around elements of exactly this kind; ValueError on anything else."""
-    value = json.loads(str(text, "utf-8"), parse_constant=_no_constant)
+    value = documents.loads(text)
     level = [value]
     for _ in range(depth):
         if not all(type(item) is list for item in level):
@@ -297,7 +248,7 @@ def read_plainly(text: bytes, leaf: Leaf, depth: int) -> list[Any]:
         level = list(chain.from_iterable(level))
     allowed = {float, int} if leaf is float else {leaf}
     if not allowed.issuperset(map(type, level)):
-        raise ValueError(f"expected only {_WORDS[leaf]}")
+        raise ValueError(f"expected only {WORDS[leaf]}")
     if leaf is float and not all(map(math.isfinite, level)):
         raise ValueError("number out of range")
     if leaf is str:
@@ -305,26 +256,11 @@ def read_plainly(text: bytes, leaf: Leaf, depth: int) -> list[Any]:
     return value  # type: ignore[no-any-return]
 
 
-def read_document_plainly(text: bytes) -> Any:
-    """Any JSON. Numbers out of range may come as infinite ones."""
-    value = json.loads(str(text, "utf-8"), parse_constant=_no_constant)
-    json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
-    return value
-
-
-def write_plainly(elements: list[Any]) -> bytes:
-    return json.dumps(elements, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _fastest() -> tuple[Callable[[bytes, Leaf, int], list[Any]], Callable[[list[Any]], bytes], Callable[[bytes], Any]]:
+def _fastest() -> Callable[[bytes, Leaf, int], list[Any]]:
     try:
         import msgspec
     except ImportError:
-        return read_plainly, write_plainly, read_document_plainly
+        return read_plainly
 
     readers: dict[tuple[Leaf, int], Callable[[bytes], list[Any]]] = {}
 
@@ -337,7 +273,8 @@ def _fastest() -> tuple[Callable[[bytes, Leaf, int], list[Any]], Callable[[list[
             reader = readers[leaf, depth] = msgspec.json.Decoder(kind).decode
         return reader(text)
 
-    return read_fast, msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+    return read_fast
 
 
-_read, write_list, read_document = _fastest()
+_read = _fastest()
+write_list: Callable[[list[Any]], bytes] = documents.write

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from mizzen.protocol import frames, tensors
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import calling, inputs, memory, outputs, signature, v1
+from mizzen.runtime import calling, inputs, memory, outputs, signature
 from mizzen.runtime.calling import Callers
 from mizzen.runtime.frameworks.model import BadInput, LoadedModel
 from mizzen.runtime.watchdog import Running
@@ -127,7 +127,7 @@ class _Batch:
                     continue
                 before = None
                 if len(request) == 1:
-                    self._requests[place] = v1.read(request[0], self._model.inputs)
+                    self._requests[place] = inputs.of_v1(request[0], self._model.inputs)
                 form, rows = inputs.form_of(self._requests[place], merge=merge)
                 together = found.setdefault(form, [])
             except (TypeError, ValueError) as error:

@@ -1,7 +1,7 @@
 """Requests as they came in a frame, and the arrays they hold.
 
 A request is `[inputs, outputs]` or `[inputs, outputs, raw]`, an input `[name, datatype, shape, encoding, data]`
-(`protocol/frames.py`). Requests of equal form can share one call of the model. One in V1 has been read before (`v1`):
+(`protocol/frames.py`). Requests of equal form can share one call of the model. One in V1 is read before that:
 its arrays stand where data does, and how its answer reads where `raw` does.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mizzen.protocol import frames, tensors
+from mizzen.protocol import frames, tensors, v1
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.outputs import Style
 
@@ -29,6 +29,22 @@ Form = tuple[Any, ...]
 """The outputs that are wanted, the style of the answer (`outputs`), then what each input is."""
 Targets = Mapping[str, tensors.Datatype]
 """The datatype each declared input is converted to; names that are absent stay as they came."""
+
+
+def of_v1(body: Any, declared: Sequence[v1.Declared]) -> list[Any]:
+    """The request that a whole body in V1 is: its arrays in place of data, its format in place of `raw`.
+
+    ValueError says what is wrong with it, for the caller.
+    """
+    given, style = v1.read(body, declared)
+    read = []
+    for name, datatype, shape, elements in given:
+        try:
+            array = tensors.from_elements(datatype, shape, elements)
+        except ValueError as error:
+            raise ValueError(f"input '{name}': {error}") from None
+        read.append([name, datatype, shape, ARRAY, array])
+    return [read, None, style]
 
 
 def form_of(request: Any, *, merge: bool) -> tuple[Form, int]:

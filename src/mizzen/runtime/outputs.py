@@ -1,7 +1,7 @@
 """What the model gave, as the payload of a REPLY. ValueError names an output that JSON cannot carry.
 
 The style of an answer is None for the JSON text of the V2 `outputs` list; True, or the names of some outputs, where
-data is wanted as bytes; ROWS or COLUMNS for a whole answer in V1.
+data is wanted as bytes; ROWS or COLUMNS of `protocol.v1` for a whole answer in V1.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, islice, pairwise
 from typing import Any, TypeAlias
 
-from mizzen.protocol import tensors
+from mizzen.protocol import elements, tensors, v1
 from mizzen.protocol.tensors import Array
-
-ROWS, COLUMNS = "rows", "columns"
-"""The two formats of V1: `predictions`, one per instance, and `outputs` by name."""
 
 Style: TypeAlias = bool | str | tuple[str, ...] | None
 
@@ -44,18 +42,69 @@ def encode_whole(outputs: Mapping[str, Array], style: Style = None) -> bytes:
 
 def encode_rows(outputs: Mapping[str, Array], rows: Sequence[int], style: Style = None) -> list[bytes]:
     """Each request's share, `rows[i]` rows for the i-th; every output has exactly sum(rows) rows."""
-    if style is not None:
-        return _each_whole(outputs, rows, style)
-    columns = [_encode_column(name, array, rows) for name, array in outputs.items()]
-    return [b"[" + b",".join(texts) + b"]" for texts in zip(*columns, strict=True)] or [b"[]"] * len(rows)
+    if isinstance(style, str):
+        return [_v1(share, style) for share in _shares(outputs, rows)]
+    if style is None:
+        columns = [_encode_column(name, array, rows) for name, array in outputs.items()]
+        return [b"[" + b",".join(texts) + b"]" for texts in zip(*columns, strict=True)] or [b"[]"] * len(rows)
+    texts, data = [], []
+    for name, array in outputs.items():
+        if _is_raw(name, style):
+            heads, parts = _raw_column(name, array, rows)
+            texts.append(heads)
+            data.append(parts)
+        else:
+            texts.append(_encode_column(name, array, rows))
+    starts = _starts(texts) if texts else [_payload([], [], style)] * len(rows)
+    return [b"".join(parts) for parts in zip(starts, *data, strict=True)]
 
 
-def _each_whole(outputs: Mapping[str, Array], rows: Sequence[int], style: Style) -> list[bytes]:
-    answers, at = [], 0
+def _shares(outputs: Mapping[str, Array], rows: Sequence[int]) -> Iterator[dict[str, Array]]:
+    at = 0
     for count in rows:
-        answers.append(encode_whole({name: array[at : at + count] for name, array in outputs.items()}, style))
+        yield {name: array[at : at + count] for name, array in outputs.items()}
         at += count
-    return answers
+
+
+def _starts(columns: list[list[bytes]]) -> list[bytes]:
+    """What comes before raw data, for each request."""
+    said = list(zip(*columns, strict=True))
+    known = {texts: _payload(list(texts), [], True) for texts in set(said)}
+    return [known[texts] for texts in said]
+
+
+def _raw_column(name: str, array: Array, rows: Sequence[int]) -> tuple[list[bytes], list[bytes]]:
+    """What is said of one output to each request, and its bytes."""
+    try:
+        kind, plain = tensors.as_datatype(array, text=False)
+    except ValueError as error:
+        raise ValueError(f"output '{name}' holds {error}") from None
+    tail = plain.shape[1:]
+    width = math.prod(tail)
+    if kind.name == "BYTES":
+        data = _joined(elements.packed_apart(plain.reshape(-1).tolist()), [count * width for count in rows])
+        sizes = list(zip(rows, map(len, data), strict=True))
+        heads = {size: _raw_head(name, kind.name, (size[0], *tail), size[1]) for size in set(sizes)}
+        return [heads[size] for size in sizes], data
+    whole, width = tensors.encode_raw(kind, plain), width * kind.dtype.itemsize
+    counts = {count: _raw_head(name, kind.name, (count, *tail), count * width) for count in set(rows)}
+    return [counts[count] for count in rows], _cut(whole, width, rows, even=len(counts) == 1)
+
+
+def _cut(whole: bytes, width: int, rows: Sequence[int], *, even: bool) -> list[bytes]:
+    """The bytes of each request's rows; `even`: all have as many."""
+    if even and (step := rows[0] * width):
+        return [whole[at : at + step] for at in range(0, len(whole), step)]
+    ends = accumulate([count * width for count in rows], initial=0)
+    return [whole[at:end] for at, end in pairwise(ends)]
+
+
+def _joined(parts: list[bytes], counts: list[int]) -> list[bytes]:
+    """So many of them for each."""
+    if len(parts) == len(counts) and set(counts) <= {1}:
+        return parts
+    left = iter(parts)
+    return [b"".join(islice(left, count)) for count in counts]
 
 
 def _encode_column(name: str, array: Array, rows: Sequence[int]) -> list[bytes]:
@@ -88,19 +137,9 @@ def _payload(texts: list[bytes], data: list[bytes], style: Style) -> bytes:
 
 
 def _v1(outputs: Mapping[str, Array], style: str) -> bytes:
-    """One output answers by itself, several by their names."""
     values = {name: _values(name, array) for name, array in outputs.items()}
-    if style == COLUMNS:
-        said = values if len(values) != 1 else next(iter(values.values()))
-        return b'{"outputs":%b}' % _json(said)
-    if len({array.shape[:1] for array in outputs.values()}) > 1 or any(not array.ndim for array in outputs.values()):
-        shapes = ", ".join(f"'{name}' {list(array.shape)}" for name, array in outputs.items())
-        raise ValueError(f"outputs differ in rows: {shapes}; ask by columns, with inputs in place of instances")
-    if len(values) == 1:
-        return b'{"predictions":%b}' % _json(next(iter(values.values())))
-    return b'{"predictions":%b}' % _json(
-        [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
-    )
+    shapes = {name: array.shape for name, array in outputs.items()}
+    return v1.answer(v1.answered(values, shapes, style), style)
 
 
 def _values(name: str, array: Array) -> Any:
@@ -111,10 +150,6 @@ def _values(name: str, array: Array) -> Any:
     if not tensors.is_finite(plain):
         raise ValueError(f"output '{name}' holds NaN or Infinity, which JSON cannot carry")
     return plain.tolist()
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _head(name: str, datatype: str, shape: Sequence[int]) -> bytes:

@@ -14,11 +14,12 @@ import gc
 import logging
 import os
 import selectors
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mizzen.protocol import frames, msgpack, pieces
-from mizzen.runtime import batches
+from mizzen.runtime import batches, feedback
 from mizzen.runtime.calling import Callers
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel
@@ -28,6 +29,8 @@ from mizzen.runtime.watchdog import Watchdog
 
 MAX_OWED = 256 << 20
 """Bytes a peer may leave unread before it loses its connection."""
+MOST_HEARD = 1024
+"""Feedback that waits; of more, the oldest is dropped."""
 
 log = logging.getLogger("mizzen.runtime")
 
@@ -51,10 +54,16 @@ def serve(
         finally:
             terminated.arm()  # the model's code may have taken TERM for itself
 
+    def heed(model: LoadedModel, told: Mapping[str, Any]) -> None:
+        try:
+            feedback.tell(model, told, watchdog.running)
+        finally:
+            terminated.arm()
+
     watchdog.start()
     with Terminated() as terminated, Listener(path) as listener, Reloader(load, batches.described) as reloader:
         log.info("ready: pid %d listens on %s", os.getpid(), path)
-        return FrameServer(answer, model, listener, terminated, reloader, files=files).run()
+        return FrameServer(answer, model, listener, terminated, reloader, heed=heed, files=files).run()
 
 
 class _Work(NamedTuple):
@@ -78,9 +87,13 @@ class FrameServer:
         terminated: Terminated,
         reloader: Reloader,
         *,
+        heed: Callable[[LoadedModel, Mapping[str, Any]], None],
         files: str = "",
     ) -> None:
         self._answer = answer
+        self._heed = heed
+        self._heard: deque[tuple[LoadedModel, Mapping[str, Any]]] = deque(maxlen=MOST_HEARD)
+        """How well models did, which they have not been told yet."""
         self._model = model
         """Of new connections."""
         self._files = self._began = files
@@ -105,7 +118,7 @@ class FrameServer:
     def _turn(self) -> None:
         work: list[_Work] = []
         drain = False
-        for key, events in self._selector.select():
+        for key, events in self._selector.select(0 if self._heard else None):
             connection: Connection | None = key.data
             if key.fileobj is self._listener.socket:
                 self._accept()
@@ -125,6 +138,8 @@ class FrameServer:
                 self._reply_small_first([one for one in work if one.connection.model is model])
         elif work:
             self._reply_small_first(work)
+        if self._heard:  # one at a time: whoever waits for an answer comes first
+            self._heed(*self._heard.popleft())
 
     def _reply_small_first(self, work: list[_Work]) -> None:
         if len(work) > 1 and any(one.size > frames.LARGE for one in work):
@@ -153,7 +168,11 @@ class FrameServer:
         """The work this peer sent; none when it is closed for what it sent."""
         try:
             received, ended = connection.receive()
-            work = [_work(connection, frame) for frame in received if not self._reloads(connection, frame)]
+            work = [
+                _work(connection, frame)
+                for frame in received
+                if not self._reloads(connection, frame) and not self._hears(connection, frame)
+            ]
         except (ValueError, frames.FrameError) as error:
             log.warning("closed a connection: %s", error)
             self._close(connection)
@@ -189,6 +208,16 @@ class FrameServer:
             self._send(connection, _refusal(frame.id, "another reload is under way", connection.version))
         return True
 
+    def _hears(self, connection: Connection, frame: frames.Frame) -> bool:
+        """Is this no request but FEEDBACK? Then the model is told when nobody waits for it."""
+        if frame.type != frames.FEEDBACK:
+            return False
+        told = msgpack.unpack(frame.body)
+        if not isinstance(told, dict):
+            raise ValueError("a FEEDBACK frame that holds no map")  # noqa: TRY004 - bad data, not a bad call
+        self._heard.append((connection.model, told))
+        return True
+
     def _take_new(self) -> None:
         outcome = self._reloader.taken()
         asking = [(connection, id_) for connection, id_ in outcome.tokens if connection in self._connections]
@@ -222,8 +251,8 @@ class FrameServer:
             "state": "ready", "pid": os.getpid(), "framework": model.framework,
             "inputs": [spec.wire() for spec in model.inputs], "outputs": [spec.wire() for spec in model.outputs],
             "strict": model.strict, "batch": model.batch, "table": model.table.wire() if model.table else None,
-            "callers": True, "reloads": registry.reloads(model), "files": self._files, "began": self._began,
-            "frames": [frames.OLDEST, frames.VERSION],
+            "callers": True, "feedback": registry.told(model) is not None, "reloads": registry.reloads(model),
+            "files": self._files, "began": self._began, "frames": [frames.OLDEST, frames.VERSION],
         })  # fmt: skip
         return frames.encode(frames.HELLO, id_, hello, version=frames.OLDEST)
 

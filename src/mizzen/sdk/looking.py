@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from mizzen import errors
+from mizzen.sdk.calls import escaped
 from mizzen.sdk.resources import Resources
 
 FOLLOW_PATIENCE: Final = 30.0
@@ -103,6 +104,18 @@ class Looking(Resources):
         """
         params = {"name": name, "minutes": minutes, "namespace": namespace or self.namespace}
         return await self.request("GET", "/usage/history", params=params)
+
+    async def graph(self, name: str, *, namespace: str | None = None) -> dict[str, Any]:
+        """A graph as it is now: {"nodes", "edges", …}, with what passed between them in the last ten seconds."""
+        return await self.request("GET", f"/graph/{escaped(name)}", params=self.within(namespace), timeout=5.0)
+
+    async def graph_state(
+        self, name: str, *, user: str | None = None, namespace: str | None = None
+    ) -> dict[str, Any]:
+        """What the bandits of a graph have learnt, of all or of one user, and how well each version does at each node:
+        {"nodes": [{"arms"}], "quality"}."""
+        params = {**self.within(namespace), "user": user}
+        return await self.request("GET", f"/graph/{escaped(name)}/state", params=params)
 
     async def plane_metrics(self) -> str:
         """The control API's metrics, as text for Prometheus."""

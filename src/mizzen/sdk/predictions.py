@@ -41,6 +41,25 @@ class Predictions(Calls):
         timeout_ms: int | None = None,
     ) -> dict[str, Any]:
         """As `predict`, with the V2 answer as it came. `inputs` may be the body of a V2 request."""
+        return await self._asked("infer", name, inputs, outputs=outputs, id=id, timeout_ms=timeout_ms)
+
+    async def explain_graph(self, name: str, inputs: Any, *, timeout_ms: int | None = None) -> dict[str, Any]:
+        """Ask a graph, and be told what each of its nodes did: {"answer", "nodes", "taken", "routing", "took_ms"}.
+
+        Of a request that fails: {"error", "code"} in place of the answer. Conflict when it is no graph.
+        """
+        return await self._asked("explain", name, inputs, timeout_ms=timeout_ms)
+
+    async def _asked(
+        self,
+        verb: str,
+        name: str,
+        inputs: Any,
+        *,
+        outputs: Sequence[str] | None = None,
+        id: str | None = None,  # noqa: A002
+        timeout_ms: int | None = None,
+    ) -> dict[str, Any]:
         from mizzen.sdk import payload
 
         extra: dict[str, Any] = {}
@@ -52,16 +71,32 @@ class Predictions(Calls):
             extra["parameters"] = {"timeout": timeout_ms * 1000}  # V2 counts in microseconds
         if payload.is_v2(inputs):
             both = {"parameters": {**(inputs.get("parameters") or {}), **extra.pop("parameters", {})}}
-            return await self._infer(name, {**inputs, **extra, **(both if both["parameters"] else {})})
+            return await self._post(verb, name, {**inputs, **extra, **(both if both["parameters"] else {})})
         known = self._known().get(name)
         try:
             body = {"inputs": payload.encode(inputs, known if known is not None else await self._signature(name))}
-            return await self._infer(name, body | extra)
+            return await self._post(verb, name, body | extra)
         except errors.BadRequest:
             # The signature kept may be that of a version that is no longer current.
             if known is None or known == (fresh := await self._signature(name)):
                 raise
-            return await self._infer(name, {"inputs": payload.encode(inputs, fresh)} | extra)
+            return await self._post(verb, name, {"inputs": payload.encode(inputs, fresh)} | extra)
+
+    async def feedback(
+        self,
+        name: str,
+        id: str,  # noqa: A002 - the protocol's word
+        *,
+        reward: float | None = None,
+        truth: Any = None,
+        user: str | None = None,
+        routing: str | None = None,
+    ) -> dict[str, Any]:
+        """How well a request was answered: a reward from 0 to 1, or what the answer should have been. NotFound when
+        nothing is known of the request, Conflict when it was given other feedback before."""
+        said = {"id": id, "reward": reward, "truth": truth, "user": user, "routing": routing}
+        body = {field: value for field, value in said.items() if value is not None}
+        return await (await self.inference_api()).json("POST", f"{self._path(name)}/feedback", body=body)
 
     async def metadata(self, name: str) -> dict[str, Any]:
         """What a model says of itself: versions, inputs and outputs."""
@@ -100,9 +135,9 @@ class Predictions(Calls):
         url = (await self.inference_api()).url
         return f"{url}{self._prefix}/v2/models/{name}" if name else url
 
-    async def _infer(self, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def _post(self, verb: str, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
         api = await self.inference_api()
-        return await api.json("POST", f"{self._path(name)}/infer", body=body, timeout=65.0)
+        return await api.json("POST", f"{self._path(name)}/{verb}", body=body, timeout=65.0)
 
     def _path(self, name: str) -> str:
         """An alias stands where a version may."""

@@ -14,6 +14,7 @@ from mizzen import errors
 from mizzen.sdk import deployment, locate, objects, requiring, stopping
 from mizzen.sdk.calls import DEFAULT_NAMESPACE
 from mizzen.sdk.client import AsyncPlane
+from mizzen.sdk.graph import Graph
 from mizzen.sdk.loop import LoopThread
 from mizzen.sdk.model import Model
 from mizzen.sdk.resources import Selection
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from mizzen.sdk.requiring import Required
     from mizzen.sdk.undoing import Undone
 
-__all__ = ["MizzenWarning", "Model", "Plane", "connect", "start"]
+__all__ = ["Graph", "MizzenWarning", "Model", "Plane", "connect", "start"]
 
 T = TypeVar("T")
 
@@ -191,9 +192,29 @@ class Plane:
         """
         return self._loop.run(self._plane.predict(name, inputs, outputs=outputs, timeout_ms=timeout_ms))
 
+    def feedback(
+        self,
+        name: str,
+        id: str,  # noqa: A002 - the protocol's word
+        *,
+        reward: float | None = None,
+        truth: Any = None,
+        user: str | None = None,
+        routing: str | None = None,
+    ) -> dict[str, Any]:
+        """How well a request was answered, by its id (`prediction.id`): a reward from 0 to 1, or the truth.
+
+        `routing`: the answer's parameter of this name, where the record of the request is gone. NotFound, Conflict.
+        """
+        return self._loop.run(self._plane.feedback(name, id, reward=reward, truth=truth, user=user, routing=routing))
+
     def model(self, name: str) -> Model:
         """The model of this name, whether it exists or not."""
         return Model(self, name)
+
+    def graph(self, name: str) -> Graph:
+        """The graph of this name, whether it exists or not."""
+        return Graph(self, name)
 
     def models(self, labels: Selection = None) -> builtins.list[Model]:
         """All models, or those with these labels."""

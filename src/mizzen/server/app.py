@@ -24,8 +24,10 @@ from mizzen.blobs.limits import Limits
 from mizzen.errors import MizzenError, Unavailable
 from mizzen.kinds import catalog
 from mizzen.reconcile.recorder import NOBODY, Recorder
+from mizzen.selection.learnt import Reader
 from mizzen.server import (
     aliases,
+    graphs,
     history,
     metrics,
     missing,
@@ -87,12 +89,13 @@ def create_app(
     recorder: Recorder = NOBODY,
     seen: Usage | None = None,
     used: Callable[[str], dict[str, int]] = lambda _: {},
+    learnt: Reader | None = None,
     inside: Inside | None = None,
 ) -> Starlette:
     """`loopback`: nobody but this machine can reach it; else nobody without a token gets anything, whatever `anonymous`
     says. `oidc`: whose JWTs are taken. `settle`: waits until gateways can know of what was written. `recorder`: who is
     told what people decided. `seen` and `inside`: what is told of what is used. `used`: how much of
-    their quotas somebody has."""
+    their quotas somebody has. `learnt`: what feedback has taught."""
     bindings = Bindings(store)
     plane = Plane(
         store=NamespacedStore(store),
@@ -108,6 +111,7 @@ def create_app(
         bindings=bindings,
         usage=seen or Unseen(),
         used=used,
+        learnt=learnt or Reader(None),
         anonymous=loopback and anonymous,
         capabilities=capabilities,
         pages=pages or Pages(),
@@ -141,6 +145,7 @@ def create_app(
             *secret_routes.routes(),
             *audit_routes.routes(),
             *usage.routes(),
+            *graphs.routes(),
             *metrics.routes(inside or Inside()),
         ],
         middleware=[

@@ -14,6 +14,7 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.kinds.meta import Resource
 from mizzen.reconcile.recorder import NOBODY, Recorder
+from mizzen.selection.learnt import Reader
 from mizzen.server.apart import Apart
 from mizzen.server.bindings import Bindings
 from mizzen.server.pages import Pages
@@ -49,6 +50,8 @@ class Plane:
     """What is used, and how what is served is doing."""
     used: Callable[[str], dict[str, int]]
     """How much of their quotas somebody has used, by `day` and `month`."""
+    learnt: Reader
+    """What feedback has taught."""
     anonymous: bool
     """May those without a token read and predict?"""
     pages: Pages = field(default_factory=Pages)

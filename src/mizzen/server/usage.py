@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import sqlite3
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -17,10 +18,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.kinds.meta import Ref, format_time
+from mizzen.selection.database import Quality
 from mizzen.server import auth, targets
-from mizzen.server.plane import plane_of
+from mizzen.server.plane import Plane, plane_of
 from mizzen.server.query import Query
-from mizzen.usage.known import Key
+from mizzen.usage.known import Key, Known
 from mizzen.usage.rates import Figures, Whole, whole
 from mizzen.usage.rings import COARSE_POINTS, COARSE_SECONDS, FINE_POINTS, FINE_SECONDS, Point
 from mizzen.usage.sampler import Now
@@ -35,6 +37,8 @@ COLUMNS = (
     "replicasReady", "memoryBytes", "cpu",
 )  # fmt: skip
 
+_UNJUDGED = Quality("", "", 0, 0.0, 0, 0.0)
+
 
 def routes() -> list[Route]:
     return [Route("/usage", now, methods=["GET"]), Route("/usage/history", history, methods=["GET"])]
@@ -44,13 +48,15 @@ async def now(request: Request) -> Response:
     auth.require(request, "read", targets.PLANE)
     query = Query(request, "namespace")
     namespace = query.namespace(default="")
-    found = plane_of(request).usage.now()
+    plane = plane_of(request)
+    found = plane.usage.now()
+    judged = judgements(await asyncio.to_thread(_learnt, plane), found.moment.known)
     keys = [key for key in found.served if namespace in ("", key[0]) and sees(request, key)]
     return JSONResponse({
         "time": _time(found.moment.at),
         "seconds": round(found.grown.seconds, 3),
         "total": _total(whole(found.grown, keys)),
-        "models": [_model(key, found.served[key], found) for key in keys],
+        "models": [_model(key, found.served[key], found, judged.get(key, _UNJUDGED)) for key in keys],
         "processes": _processes(found),
     })  # fmt: skip
 
@@ -94,7 +100,31 @@ def _total(of: Whole) -> dict[str, Any]:
     }
 
 
-def _model(key: Key, figures: Figures, found: Now) -> dict[str, Any]:
+def judgements(learnt: Iterable[tuple[str, Quality]], known: Known) -> dict[Key, Quality]:
+    """What feedback says of each version, at whatever nodes of whatever graphs it answered."""
+    found: dict[Key, Quality] = {}
+    for uid, quality in learnt:
+        whose = known.judged.get((uid, quality.node))
+        if whose is not None:
+            key = *whose, quality.version
+            before = found.get(key, _UNJUDGED)
+            found[key] = quality._replace(
+                rewards=quality.rewards + before.rewards,
+                reward_sum=quality.reward_sum + before.reward_sum,
+                truths=quality.truths + before.truths,
+                accuracy_sum=quality.accuracy_sum + before.accuracy_sum,
+            )
+    return found
+
+
+def _learnt(plane: Plane) -> list[tuple[str, Quality]]:
+    try:
+        return plane.learnt.qualities()
+    except sqlite3.Error:  # all else can be told without it
+        return []
+
+
+def _model(key: Key, figures: Figures, found: Now, judged: Quality) -> dict[str, Any]:
     namespace, name, version = key
     known = found.moment.known
     there = known.served.get(key)
@@ -119,6 +149,8 @@ def _model(key: Key, figures: Figures, found: Now) -> dict[str, Any]:
         "replicasWanted": figures.wanted,
         "memoryBytes": figures.memory,
         "cpu": _short(figures.cpu),
+        "accuracy": _short(judged.accuracy_sum / judged.truths) if judged.truths else None,
+        "reward": _short(judged.reward_sum / judged.rewards) if judged.rewards else None,
     }
 
 

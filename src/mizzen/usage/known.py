@@ -43,6 +43,8 @@ class Known:
     """By uid of the Workload."""
     models: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """The model that answers to a name in a namespace, where that is another one's."""
+    judged: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    """Namespace and model of what feedback is kept for: by uid of the graph or InferenceModel, and node."""
 
     def model(self, namespace: str, name: str) -> str:
         return self.models.get((namespace, name), name)
@@ -93,7 +95,23 @@ def known(table: Table | None, servers: Iterable[Resource], workloads: Iterable[
             replicas = workload.status.get("replicas") or ()
             ready = sum(replica.get("state") == "ready" for replica in replicas)
             _add(served, key, server, _count(workload.spec.get("replicas", 1)), ready)
-    return Known(served, works, models)
+    return Known(served, works, models, _judged(table, models) if table else {})
+
+
+def _judged(table: Table, models: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], tuple[str, str]]:
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for route in table.routes:
+        for plan in (route.plan, *route.versions.values()):
+            if plan.kept is None:
+                continue
+            called = {"": route.name}
+            if plan.graph is not None:
+                called = {node.name: node.call.name for node in plan.graph.nodes if node.call is not None}
+            for node, name in called.items():
+                if name:
+                    model = models.get((route.namespace, name), name)
+                    found[plan.kept.uid, node] = route.namespace, model
+    return found
 
 
 def _add(served: dict[Key, Served], key: Key, server: Resource, wanted: int, ready: int) -> None:

@@ -15,6 +15,7 @@ from itertools import accumulate
 from mizzen.protocol.counts import BOUNDS, Counts, Requests
 from mizzen.protocol.counts import Served as Line
 from mizzen.usage.known import Key, Known, Served
+from mizzen.usage.passing import NodeKey, Passed, passed
 
 WRITTEN_EVERY = 1.0
 """Seconds between two files of a gateway that has something to tell: what has not been written since is still so."""
@@ -74,13 +75,15 @@ class Grown:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Between two moments: of served versions, and the CPU seconds of processes."""
+    """Between two moments: of served versions and nodes of graphs, and the CPU seconds of processes."""
 
     seconds: float = 0.0
     served: Mapping[Key, Grown] = field(default_factory=dict)
     """Those that grew."""
     cpu: Mapping[str, float] = field(default_factory=dict)
     """By key of the process."""
+    nodes: Mapping[NodeKey, Passed] = field(default_factory=dict)
+    """Those that grew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,7 @@ class Whole:
 def growth(before: Moment, after: Moment) -> Growth:
     seconds = max(after.at - before.at, 0.0)
     served: dict[Key, Grown] = {}
+    nodes: dict[NodeKey, Passed] = {}
     for name, counts in after.gateways.items():
         old, since = before.gateways.get(name), before.at
         if old is not None and (old.pid, old.start) == (counts.pid, counts.start):
@@ -135,24 +139,29 @@ def growth(before: Moment, after: Moment) -> Growth:
         times = seconds / max(_true_until(counts, after.at) - since, WRITTEN_EVERY / 2)
         for key, grown in _counted(old, counts, after.known):
             served.setdefault(key, Grown()).add(grown, times)
+        for node, more in passed(old, counts):
+            nodes.setdefault(node, Passed()).add(more, times)
     cpu = {
         key: max(process.cpu_seconds - _cpu_before(before.processes.get(key), process), 0.0)
         for key, process in after.processes.items()
     }
-    return Growth(seconds, served, cpu)
+    return Growth(seconds, served, cpu, nodes)
 
 
 def total(growths: Iterable[Growth]) -> Growth:
     seconds = 0.0
     served: dict[Key, Grown] = {}
     cpu: dict[str, float] = {}
+    nodes: dict[NodeKey, Passed] = {}
     for one in growths:
         seconds += one.seconds
         for key, grown in one.served.items():
             served.setdefault(key, Grown()).add(grown)
         for process, spent in one.cpu.items():
             cpu[process] = cpu.get(process, 0.0) + spent
-    return Growth(seconds, served, cpu)
+        for node, more in one.nodes.items():
+            nodes.setdefault(node, Passed()).add(more)
+    return Growth(seconds, served, cpu, nodes)
 
 
 def figures(grown: Growth, now: Moment) -> dict[Key, Figures]:

@@ -36,7 +36,7 @@ def test_the_commands_of_the_public_surface_are_there() -> None:
     assert set(COMMANDS) == {
         "up", "down", "status", "deploy", "serve", "scale", "undeploy", "promote", "predict", "get", "delete", "logs",
         "history", "apply", "lint", "diff", "explain", "describe", "rollback", "permit", "limit", "whoami", "audit",
-        "completion", "environments", "kubeconfig", "top", "backup", "restore", "plugins",
+        "completion", "import", "environments", "kubeconfig", "top", "backup", "restore", "plugins",
         "service install", "service uninstall", "service status",
         "model create", "model list", "model describe", "model delete", "version add", "version list",
         "version describe", "version trust", "version delete", "alias set", "alias list", "alias delete", "user add",

@@ -52,6 +52,11 @@ def test_lines_to_paste_fit_the_plane() -> None:
     assert with_demo[0].startswith("curl -s http://127.0.0.1:2/v2/models/iris/infer -d '{")
     assert with_demo[1] == "./mizzen predict iris --data '[[5.1,3.5,1.4,0.2]]' --data-dir d"
     assert with_demo[3] == "./mizzen logs iris-4 --data-dir d"
+    judged = list(welcome.lines(place, {"iris": "4"}, "./mizzen", " --data-dir d", judged=True))
+    assert len(judged) == 4
+    assert json.loads(judged[0].split("'")[1])["id"] == "my-request"
+    assert judged[1] == "./mizzen feedback iris my-request --truth '[0]' --data-dir d"
+    assert judged[2:] == [with_demo[1], with_demo[3]]
     closed = next(welcome.lines(place, {"iris": "4"}, "mizzen", "", Path("my dir/admin-token")))
     assert closed.startswith(
         """curl -s -H "Authorization: Bearer $(cat 'my dir/admin-token')" http://127.0.0.1:2/v2/"""

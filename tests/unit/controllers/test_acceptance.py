@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from mizzen.controllers import acceptance
 from mizzen.controllers.acceptance import Acceptance, AcceptanceFacts
+from mizzen.controllers.graphs.controller import Graphs
+from mizzen.controllers.graphs.facts import GraphFacts
 from mizzen.controllers.models import ModelFacts, Models
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.serving.facts import ServingFacts
@@ -32,7 +34,7 @@ from tests.support.examples import examples
 from tests.unit.controllers.engine import ScriptedEngine
 from tests.unit.controllers.objects import NOBODY, NOW, model, version
 
-OWN = ("Model", "ModelVersion", "InferenceModel", "Workload")
+OWN = ("Model", "ModelVersion", "InferenceModel", "MLGraph", "Workload")
 BAD: dict[str, Any] = {
     "modelName": ["iris"], "replicas": "many", "dag": 7, "components": 7, "verbs": 7, "layer": 7, "track": 7,
 }  # fmt: skip
@@ -98,6 +100,8 @@ def _decide(resource: Resource) -> Decision:
             return Versions(known).decide(VersionFacts(resource, ()), NOW)
         case "InferenceModel":
             return Serving("http://x", known).decide(ServingFacts(resource, None, None, ()), NOW)
+        case "MLGraph":
+            return Graphs("http://x", known).decide(GraphFacts(resource), NOW)
         case "Workload":
             return Workloads(ScriptedEngine()).decide(WorkloadFacts(resource), NOW)
         case kind:
@@ -109,7 +113,8 @@ def test_the_loop_comes_to_rest_with_bad_specs_of_all_kinds(tmp_path: Path, capl
         ids = itertools.count()
         store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: f"id-{next(ids)}")
         known = Context()
-        working = (Models(known), Versions(known), Serving("http://x", known), Workloads(ScriptedEngine()))
+        serving = (Serving("http://x", known), Graphs("http://x", known))
+        working = (Models(known), Versions(known), *serving, Workloads(ScriptedEngine()))
         loop = Loop(
             store, [*working, *(Acceptance(kind, known, *NOBODY) for kind in acceptance.KINDS)], now=lambda: NOW
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.controllers.acceptance import KINDS, Acceptance
+from mizzen.controllers.graphs.controller import Graphs
 from mizzen.controllers.models import Models
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.versions import Versions
@@ -34,7 +35,8 @@ class Machine:
 
     def __init__(self, store: Store) -> None:
         known = Context()
-        working = (Models(known), Versions(known), Serving("http://x", known), Workloads(ScriptedEngine()))
+        serving = (Serving("http://x", known), Graphs("http://x", known))
+        working = (Models(known), Versions(known), *serving, Workloads(ScriptedEngine()))
         self.decisions = 0
         self.loop = Loop[Store](store, [*working, *(Acceptance(kind, known, *NOBODY) for kind in KINDS)], now=self._now)
 

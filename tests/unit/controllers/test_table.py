@@ -20,7 +20,7 @@ from mizzen.graph.compile import compile_table
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Listing, Where
-from tests.unit.controllers.objects import NOW, inference_model, model, workload
+from tests.unit.controllers.objects import NOW, inference_model, meta, model, workload
 from tests.unit.controllers.publishing import eventually, running
 from tests.unit.reconcile import virtual
 from tests.unit.reconcile.memory import EVERYTHING, CountingStore, MemoryStore
@@ -39,6 +39,15 @@ async def opened(folder: Path) -> AsyncIterator[SqliteStore]:
 async def put(store: SqliteStore | MemoryStore, resource: Resource) -> None:
     stored = await store.create(resource, "ann")
     await store.update_status(replace(stored, status=resource.status), "ann")
+
+
+def graph(name: str, calls: str | None, generation: int) -> Resource:
+    """One that answers by a spec of this generation, which calls a container; by none when it is 0."""
+    containers = [{"name": "c", "command": ["x"]}]
+    node = {"name": "n", "implementation": {"kfservice": calls} if calls else {"name": "c"}}
+    spec = {"dag": [node], "custom": [{"spec": {"containers": containers}}]}
+    serving = {"generation": generation, "spec": spec, "workloads": {"c": f"{name}.1"}}
+    return Resource("MLGraph", meta(name), {}, {"serving": serving} if generation else {})
 
 
 def read(path: Path) -> plan.Table:
@@ -67,6 +76,30 @@ def test_publishes_at_the_start_and_after_every_change(tmp_path: Path) -> None:
 
     asyncio.run(main())
     assert [entry.name for entry in tmp_path.glob("*table*")] == ["table.json"]
+
+
+def test_a_graph_is_published_once_a_spec_of_it_answers(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+
+    async def main() -> None:
+        async with opened(tmp_path) as store, running(TablePublisher(store, path)):
+            await put(store, graph("g", "x", 0))
+            await put(store, inference_model("a", serving="1"))
+            await eventually(lambda: names(path) == ["a"])
+            stored = await store.get(Ref("MLGraph", "g"))
+            await store.update_status(replace(stored, status=graph("g", None, 3).status), "ann")
+            await eventually(lambda: names(path) == ["a", "g"])
+            table = read(path)
+            found = table.routes[1].plan.graph
+            assert found is not None
+            assert (table.routes[1].version, found.uid, found.generation) == ("3", stored.meta.uid, 3)
+            assert [service.addresses for service in table.services] == [()]
+            await put(store, workload("g.1", "ready"))
+            await eventually(lambda: [one.addresses for one in read(path).services] == [("unix:/g.1.0",)])
+            await store.delete(Ref("MLGraph", "g"), "ann")
+            await eventually(lambda: names(path) == ["a"] and read(path).services == ())
+
+    asyncio.run(main())
 
 
 def test_what_it_stands_on_is_told_to_who_counts(tmp_path: Path) -> None:
@@ -203,7 +236,7 @@ def test_once_it_follows_no_change_makes_it_read_the_store(tmp_path: Path) -> No
         publisher = TablePublisher(store, path)
         async with running(publisher):
             await eventually(lambda: names(path) == ["iris"])
-            assert store.reads["lists"] == 5, "models in pages, and the other kinds"
+            assert store.reads["lists"] == 6, "models in pages, and the other kinds"
             assert [ref.name for ref in publisher._telling] == ["iris"], "those that tell nothing are not kept"
             await put(store, inference_model("a", serving="1"))
             await put(store, workload("a.1", "ready"))
@@ -211,7 +244,7 @@ def test_once_it_follows_no_change_makes_it_read_the_store(tmp_path: Path) -> No
             await store.delete(Ref("InferenceModel", "a"), "ann")
             await store.delete(Ref("Model", "iris"), "ann")
             await eventually(lambda: names(path) == [])
-            assert store.reads["lists"] == 5
+            assert store.reads["lists"] == 6
 
     asyncio.run(main())
 
@@ -219,9 +252,7 @@ def test_once_it_follows_no_change_makes_it_read_the_store(tmp_path: Path) -> No
 CURRENT = st.sampled_from((None, "1", "2"))
 WRITES = st.lists(
     st.one_of(
-        st.tuples(
-            st.sampled_from(("Model", "InferenceModel", "Workload")), st.sampled_from(("a", "b")), CURRENT, CURRENT
-        ),
+        st.tuples(st.sampled_from(KINDS), st.sampled_from(("a", "b")), CURRENT, CURRENT),
         st.just(None),
     ),
     max_size=12,
@@ -235,6 +266,8 @@ def told(kind: str, name: str, first: str | None, second: str | None) -> Resourc
             return replace(resource, status={**resource.status, "aliasOf": "b:1"} if second else resource.status)
         case "InferenceModel":
             return inference_model(name, first or "1", serving=second, model_name="a")
+        case "MLGraph":
+            return graph(name, first, int(second or 0))
         case _:
             return workload(f"{name}.{first or 1}", *(["ready"] * int(second or 0)))
 
@@ -261,7 +294,7 @@ def test_what_it_keeps_gives_the_table_of_the_whole_store(
         await asyncio.sleep(1)
         kept = publisher._compile()
         following.cancel()
-        models, servers, workloads = [(await store.list(kind)).items for kind in KINDS]
-        assert kept == compile_table(models, servers, workloads, kept.serial)
+        models, servers, workloads, graphs = [(await store.list(kind)).items for kind in KINDS]
+        assert kept == compile_table(models, servers, workloads, kept.serial, graphs=graphs)
 
     virtual.run(main())

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from mizzen.controllers.traffic import PATIENCE, Traffic
-from mizzen.graph.plan import Server, Table
+from mizzen.graph.compile_plans import graph_mark
+from mizzen.graph.plan import Graph, Plan, Route, Server, Service, Table
 from mizzen.protocol import taken
 from mizzen.protocol.taken import Taken
 
@@ -126,3 +127,22 @@ def test_nothing_is_kept_of_what_left_long_ago(world: World) -> None:
         world.publish(serial, f"address-{serial}")
         world.now += PATIENCE
     assert len(world.traffic._gone) <= 2
+
+
+def test_services_and_graphs_are_known_as_processes_are(world: World) -> None:
+    def publish(serial: int, generation: int, *addresses: str) -> None:
+        graph = Plan(graph=Graph(uid="u", generation=generation, nodes=()))
+        route = Route(namespace="default", name="g", version=str(generation), plan=graph)
+        service = Service(id="default/g/c", addresses=addresses, path="/predict")
+        world.traffic.published(Table(serial=serial, services=(service,), routes=(route,)))
+
+    publish(10, 1, "http://old")
+    world.take("gateway-0", 10)
+    assert world.reached(graph_mark("u", 1))
+    assert world.reached("http://old")
+    publish(12, 2, "http://new")
+    assert not world.reached(graph_mark("u", 2))
+    assert not world.over("http://old")
+    world.take("gateway-0", 12)
+    assert world.reached(graph_mark("u", 2))
+    assert world.over("http://old")

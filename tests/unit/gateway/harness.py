@@ -20,7 +20,7 @@ from typing import Any, Self
 import uvloop
 
 from mizzen.gateway.accesslog import Logged
-from mizzen.gateway.serve import Guard, Limits, Records, serve
+from mizzen.gateway.serve import Guard, Learning, Limits, Records, serve
 from mizzen.gateway.tracing import Traced
 from mizzen.graph.plan import Plan, Route, Server, Table, encode
 from mizzen.protocol import frames, msgpack
@@ -255,9 +255,15 @@ class Gateway:
             access_log=self.access_log,
             logged=self.logged,
         )
+        learning = Learning(
+            state=self.table.with_name("state.db"),
+            word=self.table.with_name("selection"),
+            records=self.table.with_name("records"),
+        )
         self.done = asyncio.run_coroutine_threadsafe(
             serve(
                 socket=self.listener.dup(), table=self.table, guard=guard, limits=self.limits, records=records,
+                learning=learning,
                 stopping=self._stopping, wall=self.wall, control=self.control, tls=self.tls, traced=self.traced,
                 grpc_socket=None if self.grpc is None else self.grpc.dup(),
             ),

@@ -25,7 +25,7 @@ GATEWAY = f"""
 import socket, sys
 from pathlib import Path
 import uvloop
-from mizzen.gateway.serve import Guard, Limits, Records, serve
+from mizzen.gateway.serve import Guard, Learning, Limits, Records, serve
 
 folder = Path(sys.argv[1])
 guard = Guard(access=folder / "access.json", refusals=folder / "refusals", name="g", loopback=True, anonymous=True,
@@ -35,6 +35,7 @@ limits = Limits(max_body_bytes={32 * MIB}, queue_limit=1000, queue_bytes={BOUND}
 listener = socket.socket(fileno=int(sys.argv[2]))
 uvloop.run(serve(socket=listener, table=folder / "table.json", guard=guard, limits=limits,
                  records=Records(folder / "counts", folder / "tables", folder / "demand", folder / "access.log"),
+                 learning=Learning(folder / "state.db", folder / "selection", folder / "records"),
                  log_level="warning"))
 """
 

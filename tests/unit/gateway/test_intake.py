@@ -48,7 +48,7 @@ def service() -> Service:
         access_log=AccessLog(Path("nowhere"), "g", "off", wall=time.time, call_later=lambda *_: None),
     )
     target = Target("default", "Model", "m", models=frozenset({"m"}))
-    endpoint = Endpoint("default", "m", "1", None, target, (), lambda call: None, 10.0, b"", Counters())
+    endpoint = Endpoint("default", "m", "1", None, target, (), lambda call: None, 10.0, b"", Counters(), bytes)
     made.replace(routes=Routes(hot={PATHS[0].encode(): endpoint}))
     return made
 

@@ -24,9 +24,12 @@ class Connection:
 
 def begun(inference: Inference) -> None:
     target = Target("default", "Model", "m", models=frozenset({"m"}))
-    inference.endpoint = Endpoint("default", "m", "1", None, target, (), lambda call: None, 10.0, b"", Counters())
+    inference.endpoint = Endpoint(
+        "default", "m", "1", None, target, (), lambda call: None, 10.0, b"", Counters(), bytes
+    )
     inference.live = True
     inference.id = b"an-id"
+    inference.notes = None
     inference.began = 0.0
     inference.options = Options()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mizzen.gateway.signature import Hello, Tensor, decode_hello, signature_of
-from mizzen.protocol import msgpack, v2
+from mizzen.protocol import frames, msgpack, v2
 
 
 def hello_of(*inputs: tuple[str, list[int]], strict: bool = True) -> Hello:
@@ -84,3 +84,61 @@ def test_one_tensor_of_rows_may_stand_for_all_inputs() -> None:
         check(hello, request_of(("input", [3, 1])))
     with pytest.raises(ValueError, match=r"inputs\[1\].name: 'input' is none of 'age', 'city'"):
         check(hello, request_of(("age", [3]), ("input", [3, 2])))
+
+
+def entries_of(*inputs: tuple[str, list[int]]) -> list[v2.Entry]:
+    return [(name, "FP64", shape, frames.RAW, memoryview(b"")) for name, shape in inputs]
+
+
+def adapt(hello: Hello, *inputs: tuple[str, list[int]]) -> list[tuple[str, list[int]]]:
+    signature = signature_of(hello)
+    assert signature is not None
+    return [(entry[0], entry[2]) for entry in signature.adapt(entries_of(*inputs))]
+
+
+@pytest.mark.parametrize(
+    ("hello", "given", "sent"),
+    [
+        (hello_of(("x", [-1, 2])), ("x", [5, 2]), ("x", [5, 2])),
+        (hello_of(("x", [-1, 2])), ("predict", [5, 2]), ("x", [5, 2])),
+        (hello_of(("x", [-1])), ("predict", [5]), ("x", [5])),
+        (hello_of(("x", [-1, -1])), ("predict", [5, 7]), ("x", [5, 7])),
+        (hello_of(), ("predict", [5]), ("predict", [5])),
+    ],
+)
+def test_one_tensor_goes_by_the_name_of_the_only_input(
+    hello: Hello, given: tuple[str, list[int]], sent: tuple[str, list[int]]
+) -> None:
+    assert adapt(hello, given) == [sent]
+
+
+def test_several_tensors_keep_their_names() -> None:
+    two = (("b", [5]), ("a", [5, 1]))
+    assert adapt(hello_of(("a", [-1, 1]), ("b", [-1])), *two) == list(two)
+
+
+def test_what_stands_for_all_inputs_keeps_its_name() -> None:
+    for columns in ([Tensor("age", "FP64", [-1])], [Tensor("age", "FP64", [-1]), Tensor("city", "BYTES", [-1])]):
+        width = len(columns)
+        hello = Hello(state="ready", inputs=columns, strict=True, table=Tensor("input", "FP64", [-1, width]))
+        assert adapt(hello, ("input", [3, width])) == [("input", [3, width])]
+        with pytest.raises(ValueError, match=rf"input 'input': shape \[3, 9\] does not fit \[-1, {width}\]"):
+            adapt(hello, ("input", [3, 9]))
+    assert adapt(Hello(state="ready", inputs=columns[:1], strict=True), ("other", [3])) == [("age", [3])]
+
+
+@pytest.mark.parametrize(
+    ("hello", "given", "message"),
+    [
+        (hello_of(("x", [-1, 2])), [("y", [1, 3])], "input 'x': shape [1, 3] does not fit [-1, 2]"),
+        (hello_of(("x", [-1])), [("x", [])], "input 'x': shape [] does not fit [-1]"),
+        (hello_of(("x", [-1, 2])), [("x", [1, 2]), ("z", [1])], "input 'z' is none of 'x'"),
+        (hello_of(("x", [-1]), ("z", [-1])), [("y", [1])], "input 'y' is none of 'x', 'z'"),
+        (hello_of(("a", [-1]), ("b", [-1]), ("c", [-1])), [("a", [1])], "inputs: 'b', 'c' is missing"),
+        (hello_of(("x", [-1])), [], "inputs: 'x' is missing"),
+    ],
+)
+def test_what_cannot_be_adapted(hello: Hello, given: list[tuple[str, list[int]]], message: str) -> None:
+    with pytest.raises(ValueError, match=r"\A") as caught:
+        adapt(hello, *given)
+    assert str(caught.value) == message

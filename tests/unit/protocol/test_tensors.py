@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.protocol import tensors
+from mizzen.protocol import documents, tensors
+from mizzen.protocol.elements import Leaf
 
 NUMBERS = [name for name, kind in tensors.DATATYPES.items() if kind.number]
 
@@ -21,7 +22,7 @@ def _codec(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "json":
             patch.setattr(tensors, "_read", tensors.read_plainly)
-            patch.setattr(tensors, "write_list", tensors.write_plainly)
+            patch.setattr(tensors, "write_list", documents.write_plainly)
         yield
 
 
@@ -171,7 +172,7 @@ def test_both_ways_and_all_forms_agree(case: tuple[str, tuple[int, ...], int]) -
 
 
 @given(st.binary(max_size=40), st.sampled_from([float, int, bool, str]), st.integers(1, 3))
-def test_the_plain_reader_accepts_nothing_that_msgspec_refuses(data: bytes, leaf: tensors.Leaf, depth: int) -> None:
+def test_the_plain_reader_accepts_nothing_that_msgspec_refuses(data: bytes, leaf: Leaf, depth: int) -> None:
     try:
         plain = tensors.read_plainly(data, leaf, depth)
     except ValueError:

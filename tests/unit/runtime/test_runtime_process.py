@@ -157,8 +157,8 @@ def test_hello_and_answers(start: Start) -> None:
     peer = runtime.peer()
     assert peer.hello() == {
         "state": "ready", "pid": runtime.process.pid, "framework": "python", "inputs": [], "outputs": [],
-        "strict": False, "batch": True, "table": None, "callers": True, "reloads": False, "files": "", "began": "",
-        "frames": [frames.OLDEST, frames.VERSION],
+        "strict": False, "batch": True, "table": None, "callers": True, "feedback": False, "reloads": False,
+        "files": "", "began": "", "frames": [frames.OLDEST, frames.VERSION],
     }  # fmt: skip
     peer.ask(5, 1, 2)
     assert peer.reply(5) == [{"next": [2.0], "shared": [2]}, {"next": [3.0], "shared": [2]}]

@@ -42,7 +42,7 @@ def path(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     ):
         path = str(Path(folder) / "s.sock")
         listener = Listener(path)
-        served = server.FrameServer(big_answers, model, listener, terminated, reloader)
+        served = server.FrameServer(big_answers, model, listener, terminated, reloader, heed=lambda *_: None)
         thread = threading.Thread(target=served.run)
         thread.start()
         yield path

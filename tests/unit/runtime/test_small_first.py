@@ -38,7 +38,7 @@ def test_small_frames_are_answered_before_large_ones_that_came_with_them() -> No
         Reloader(lambda old, _: old, str) as reloader,
     ):
         path = str(Path(folder) / "s.sock")
-        served = server.FrameServer(answer, model, Listener(path), terminated, reloader)
+        served = server.FrameServer(answer, model, Listener(path), terminated, reloader, heed=lambda *_: None)
         thread = threading.Thread(target=served.run)
         thread.start()
         peers = [connected(path) for _ in range(5)]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mizzen.protocol import extent, frames, tensors
+from mizzen.protocol import documents, extent, frames
 from mizzen.protocol.tensors import Array
 from mizzen.runtime import batches
 from mizzen.runtime.signature import TensorSpec
@@ -49,7 +49,8 @@ class Given:
 def _codec(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "json":
-            patch.setattr(tensors, "read_document", tensors.read_document_plainly)
+            patch.setattr(documents, "parse", documents.parse_plainly)
+            patch.setattr(documents, "write", documents.write_plainly)
         yield
 
 
@@ -101,7 +102,7 @@ def test_the_word_for_base64_may_be_spelled_with_escapes() -> None:
 def test_more_rows_than_are_made_objects_of_are_refused_unread(row: bytes) -> None:
     body = b'{"instances":[' + (row + b",") * (extent.MOST_LISTS // (1 + row.count(b":"))) + row + b"]}"
     with pytest.MonkeyPatch.context() as patch:
-        patch.delattr(tensors, "read_document")  # nothing is decoded
+        patch.delattr(documents, "parse")  # nothing is decoded
         status, text = ask(Given(MATRIX), body)
     assert status == frames.BAD_INPUT
     assert f"lists and objects, more than {extent.MOST_LISTS}: send its rows in several requests" in text
@@ -111,7 +112,7 @@ def test_more_rows_than_are_made_objects_of_are_refused_unread(row: bytes) -> No
 def test_more_values_than_rows_could_hold_are_refused_unread(start: bytes) -> None:
     body = start + b"1," * 200_000 + b"1]}" + b"}" * start.count(b'input"')
     with pytest.MonkeyPatch.context() as patch:
-        patch.delattr(tensors, "read_document")
+        patch.delattr(documents, "parse")
         status, text = ask(Given(MATRIX), body)
     assert (status, "input 'input' must have shape [-1, 2], not 200001 values in" in text) == (frames.BAD_INPUT, True)
 

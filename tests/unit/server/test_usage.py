@@ -99,6 +99,7 @@ def test_rates_latencies_queues_and_processes_are_told(plane: Harness) -> None:
         "requestsPerSecond": 10.0, "errorsPerSecond": 1.0, "codesPerSecond": {"200": 9.0, "503": 1.0},
         "inFlight": 3, "waiting": 5, "callsPerBatch": 2.0, "shedPerSecond": 0.0, "expiredPerSecond": 0.0,
         "retriedPerSecond": 0.0, "replicasReady": 1, "replicasWanted": 2, "memoryBytes": 1200, "cpu": 0.0,
+        "accuracy": None, "reward": None,
     }  # fmt: skip
     assert (rose["name"], rose["requestsPerSecond"], rose["p50"]) == ("rose", 0.0, None)
     assert (lab["namespace"], lab["replicasReady"]) == ("lab", 0)

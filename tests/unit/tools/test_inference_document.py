@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from mizzen.gateway import paths
+from mizzen.graph.plan import Callee, Graph, Kept, Node, Plan, Route
 from mizzen.protocol import v2
 from tests.unit.gateway.harness import (
     LIMITS,
@@ -30,20 +31,34 @@ from tools.derived import inference
 
 DOCUMENT = inference.document()
 AT = {"namespace": "default", "model": "m", "version": "1", "label": "prod"}
-BODIES = {"infer": body_of([1, 2]), "predict": b'{"instances": [[1, 2]]}'}
+BODIES = {
+    "infer": body_of([1, 2], id="known"),
+    "predict": b'{"instances": [[1, 2]]}',
+    "feedback": b'{"id": "known", "reward": 1}',
+    "explain": body_of([1, 2]),
+}
 """By the tail of a path."""
-PYTHON = {"string": str, "boolean": bool, "integer": int, "array": list, "object": dict}
+PYTHON = {"string": str, "boolean": bool, "integer": int, "number": float, "array": list, "object": dict}
 
 
 @contextmanager
 def serving(**more: Any) -> Iterator[Gateway]:
-    """The name `m`, by a runtime of ours."""
+    """The name `m`, by a runtime of ours, and the graph `g` that calls it."""
     with short_folder() as folder, listening() as listener, ExitStack() as stack:
         runtime = ModelRuntime(str(folder / "0.sock"), Counting())
         stack.callback(runtime.close)
         table = table_of(runtime.address)
-        routes = tuple(msgspec.structs.replace(route, aliases={"prod": "1"}) for route in table.routes)
-        publish(folder / "table.json", msgspec.structs.replace(table, routes=routes))
+        kept = Kept(uid="u", max_bytes=1 << 20, max_seconds=3600.0)
+        routes = tuple(
+            msgspec.structs.replace(
+                route, aliases={"prod": "1"}, plan=msgspec.structs.replace(route.plan, kept=kept),
+                versions={name: msgspec.structs.replace(each, kept=kept) for name, each in route.versions.items()},
+            )
+            for route in table.routes
+        )  # fmt: skip
+        graph = Plan(graph=Graph(uid="g", generation=1, nodes=(Node(name="a", call=Callee(name="m")),)))
+        calling = Route(namespace="default", name="g", version="1", plan=graph, versions={"1": graph})
+        publish(folder / "table.json", msgspec.structs.replace(table, routes=(*routes, calling)))
         gateway = Gateway(listener, folder / "table.json", LIMITS, **more)
         stack.callback(gateway.close)
         yield gateway
@@ -98,11 +113,13 @@ def test_each_operation_answers_as_documented() -> None:
         for path, method, operation in _operations():
             body = _body(path)
             good = 503 if _asks_the_plane(path) else 200
-            tried = [(good, path.format(**AT), body, "127.0.0.1"), (403, path.format(**AT), body, "example.com")]
+            tried = [(good, _url(path), body, "127.0.0.1"), (403, _url(path), body, "example.com")]
             if "{model}" in path and not _asks_the_plane(path):
                 tried.append((404, path.format(**{**AT, "model": "nobody"}), body, "127.0.0.1"))
             if method == "POST":
-                tried.append((400, path.format(**AT), b"[]", "127.0.0.1"))
+                tried.append((400, _url(path), b"[]", "127.0.0.1"))
+            if path.endswith("explain"):
+                tried.append((409, path.format(**AT), body, "127.0.0.1"))
             for code, url, sent, host in tried:
                 answer = gateway.ask(method, url, sent, Host=host)
                 assert answer.status == code, url
@@ -112,10 +129,14 @@ def test_each_operation_answers_as_documented() -> None:
 def test_refusals_are_documented_where_there_are_some() -> None:
     with serving(anonymous=False) as gateway:
         for path, method, operation in _operations():
-            answer = gateway.ask(method, path.format(**AT), _body(path))
+            answer = gateway.ask(method, _url(path), _body(path))
             refused = 503 if _asks_the_plane(path) else 401
             assert answer.status == (refused if "401" in operation["responses"] else 200), path
             _compare(operation, answer)
+
+
+def _url(path: str) -> str:
+    return path.format(**{**AT, "model": "g"} if path.endswith("explain") else AT)
 
 
 def _body(path: str) -> bytes:

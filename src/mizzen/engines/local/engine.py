@@ -21,6 +21,8 @@ from mizzen.engines.local import logs
 from mizzen.engines.local.environments.environments import NO_ROOM, Environments, Making
 from mizzen.engines.local.gpus import Device
 from mizzen.engines.local.holdings import Given, Gpus
+from mizzen.engines.local.http_probe import PACE, Pace
+from mizzen.engines.local.ports import Ports
 from mizzen.engines.local.reloads import Reloads
 from mizzen.engines.local.replicas import (
     Built,
@@ -32,6 +34,7 @@ from mizzen.engines.local.replicas import (
     process_of,
     retry_after,
     status_of,
+    targets_of,
     threads_of,
     unseen,
 )
@@ -69,12 +72,13 @@ class LocalEngine:
         reveal: Reveal = _no_secrets,
         making: Making = MAKING,
         gpus: Sequence[Device] = (),
+        pace: Pace = PACE,
         now: Callable[[], float] = time.time,
     ) -> None:
         """`python` is the interpreter that the command word `python` stands for, in a workload without an environment
         of its own. `reveal` is asked whenever a process may have to be started; what it says goes to the supervisor and
-        to that process, and nowhere else. `making`: of environments. `gpus`: those there are to share out. `now` is
-        the supervisor's clock: seconds since 1970."""
+        to that process, and nowhere else. `making`: of environments. `gpus`: those there are to share out. `pace`:
+        at which what answers HTTP is asked whether it is ready. `now` is the supervisor's clock: seconds since 1970."""
         self._home = home
         self._blobs = blobs
         self._python = python
@@ -82,7 +86,8 @@ class LocalEngine:
         self._now = now
         self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._gpus = Gpus(home, gpus)
-        self._sight = Sight(home, self._hint)
+        self._ports = Ports(home)
+        self._sight = Sight(home, self._hint, pace)
         self._reloads = Reloads(self._sight, self._hint)
         self._environments = Environments(
             home, self._supervisor, python=python, making=making, room=blobs.room, now=now
@@ -108,6 +113,9 @@ class LocalEngine:
         owner = next((owner.uid for owner in workload.meta.owners), workload.meta.uid)
         self._shares[workload.meta.uid] = (owner, spec.replicas)
         told = {replica.index: replica for replica in WorkloadStatus.of(workload).replicas}
+        if spec.purpose == "answer":
+            place = replace(place, ports=self._ports.of(place, spec.replicas, told))
+        self._sight.ask(place.uid, targets_of(spec, place, told))
         async with self._turn(place):
             secrets, built, obstacle = await self._prepare(place, spec, workload.meta.namespace)
             lacking: Mapping[int, Obstacle] = {}
@@ -128,6 +136,7 @@ class LocalEngine:
                 seen[index] = held_up(place, index, in_the_way, seen=seen.get(index))
             elif index not in seen:
                 seen[index] = unseen(place, index, told=told.get(index))
+        self._ports.keep(place, seen)
         if obstacle is None:
             self._reloads.go_on(place, spec, seen)
         seen = self._reloads.told(place, spec, seen, obstacle)
@@ -148,6 +157,7 @@ class LocalEngine:
         await self._environments.release(place.uid)
         self._sight.unfollow(place.uid)
         self._reloads.forget(place)
+        self._ports.forget(place)
         self._attempts = {key: value for key, value in self._attempts.items() if not key.startswith(place.prefix)}
         for known in (self._refs, self._shares, self._laid_out, self._turns):
             known.pop(place.uid, None)
@@ -271,12 +281,15 @@ class LocalEngine:
         indices = range(spec.replicas)
         threads = threads_of(spec, self._cores, self._replicas())
         keys = {place.key(index) for index in indices}
+        cwd = await asyncio.to_thread(_folder, spec.working_dir) if spec.working_dir else None
 
         def ready(view: ProcessView) -> bool:
             return self._status(place, view, told, indices).state == "ready"
 
         async with self._supervisor() as client:
             before = await client.list(place.prefix)
+            if place.ports is not None:
+                await self._leave_lost_ports(client, place, spec, told, before)
             if spec.restart == "Always":
                 before = await self._given_another_chance(client, before)
             self._sight.see_only(place.uid, before)
@@ -291,7 +304,7 @@ class LocalEngine:
                 process_of(
                     spec, place, index,
                     python=self._python, threads=threads, secrets=secrets, files=files.get(index), built=built,
-                    gpus=gpus.variables.get(index),
+                    gpus=gpus.variables.get(index), cwd=cwd,
                 )
                 for index in indices
                 if index not in gpus.obstacles
@@ -303,6 +316,21 @@ class LocalEngine:
                 grace = LONGEST_ANSWER if surplus in serving else None
                 left = await client.remove(surplus.key, grace)
                 self._sight.see(left or replace(surplus, state=State.GONE, pid=None))
+
+    async def _leave_lost_ports(
+        self,
+        client: Client,
+        place: Place,
+        spec: WorkloadSpec,
+        told: Mapping[int, ReplicaStatus],
+        views: Sequence[ProcessView],
+    ) -> None:
+        """Another port for each replica that has ended, or was never started, while somebody else has its own."""
+        lost = self._ports.lost(place, spec.replicas, views)
+        # Unless the one who has it is the replica's next process, started since we looked.
+        if lost and await client.list(place.prefix) == views:
+            self._ports.change(place, lost)
+            self._sight.ask(place.uid, targets_of(spec, place, told))
 
     async def _without_foreign(self, client: Client, views: Sequence[ProcessView]) -> list[ProcessView]:
         """Without those of a release that this one cannot speak to: they end, and are started anew from this one."""
@@ -340,8 +368,14 @@ class LocalEngine:
         self, place: Place, view: ProcessView, told: Mapping[int, ReplicaStatus], wanted: Container[int]
     ) -> ReplicaStatus:
         index = place.index(view.key)
-        readiness, said = self._sight.readiness(view.key), self._sight.said(view.key)
-        return status_of(view, readiness, place, index, told=told.get(index), wanted=index in wanted, said=said)
+        readiness, said, lacks = (
+            self._sight.readiness(view.key),
+            self._sight.said(view.key),
+            self._sight.lacks(view.key),
+        )
+        return status_of(
+            view, readiness, place, index, told=told.get(index), wanted=index in wanted, said=said, lacks=lacks
+        )
 
     @asynccontextmanager
     async def _supervisor(self) -> AsyncIterator[Client]:
@@ -357,6 +391,10 @@ class LocalEngine:
             if self._client is client:  # and not that of the next supervisor already
                 self._client = None
             raise
+
+
+def _folder(path: str) -> str | None:
+    return path if os.path.isabs(path) and os.path.isdir(path) else None
 
 
 def _clear(place: Place) -> None:

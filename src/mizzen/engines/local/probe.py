@@ -33,6 +33,8 @@ class Said:
     began: str = ""
     """Those that it was started with: it may still import from their folder."""
     reloads: bool = False
+    protocol: str = ""
+    """What it speaks, of one that answers HTTP."""
 
 
 class Probe:
@@ -44,6 +46,7 @@ class Probe:
         self.signature: Signature | None = None
         """As its last hello said."""
         self.said = Said()
+        self.message = ""
         self._writer: asyncio.StreamWriter | None = None
         self._reloaded: asyncio.Future[str] | None = None
         self._version = OLDEST

@@ -11,6 +11,7 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
+from mizzen.engines.local.probe import Probe
 from mizzen.engines.local.replicas import Obstacle, Place, artifacts_digest
 from mizzen.engines.local.sight import Sight
 from mizzen.kinds.workload import RELOAD_REFUSED, ReplicaStatus, WorkloadSpec
@@ -61,7 +62,7 @@ class Reloads:
         if not outdated or any(self._refusal(key, wanted) for key in outdated):
             return
         probe = self._sight.probe(outdated[0])
-        assert probe is not None
+        assert isinstance(probe, Probe)
         answer = probe.reload(place.folder(spec, wanted), wanted)
         self._under_way[place.uid] = asyncio.create_task(self._await(answer, place.uid, outdated[0], wanted))
 

@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mizzen.engines.local import answering
 from mizzen.engines.local.gpus import ACCOUNT
+from mizzen.engines.local.http_probe import HOST, Target
 from mizzen.engines.local.probe import Readiness, Said
 from mizzen.kinds import running
 from mizzen.kinds.text.quantities import amount
@@ -54,6 +56,8 @@ class Place:
 
     home: Home
     uid: str
+    ports: Mapping[int, int] | None = None
+    """Of each replica, where they answer HTTP; None: they take frames on sockets."""
 
     @property
     def work(self) -> Path:
@@ -83,7 +87,9 @@ class Place:
         return self.home.sockets / f"{self.uid[:12]}.{index}.sock"
 
     def address(self, index: int) -> str:
-        return f"unix:{self.socket(index)}"
+        if self.ports is None:
+            return f"unix:{self.socket(index)}"
+        return f"http://{HOST}:{self.ports[index]}" if index in self.ports else ""
 
     def sockets(self) -> list[Path]:
         return list(self.home.sockets.glob(f"{self.uid[:12]}.*.sock"))
@@ -145,6 +151,15 @@ def memory_of(spec: WorkloadSpec) -> int | None:
     return int(amount(given.memory)) if given is not None and given.memory is not None else None
 
 
+def targets_of(spec: WorkloadSpec, place: Place, told: Mapping[int, ReplicaStatus]) -> dict[int, Target]:
+    """Where each replica is asked whether it is ready, by index; none, where they say so on their sockets."""
+    found = {index: (replica.pid, replica.protocol) for index, replica in told.items()}
+    return {
+        index: Target(port, spec.model, spec.protocol, found.get(index, (None, "")))
+        for index, port in (place.ports or {}).items()
+    }
+
+
 def process_of(
     spec: WorkloadSpec,
     place: Place,
@@ -156,24 +171,27 @@ def process_of(
     files: str | None = None,
     built: Built | None = None,
     gpus: Mapping[str, str] | None = None,
+    cwd: str | None = None,
 ) -> ProcessSpec:
     """`secrets` are the values of `spec.secret_env`, by the names of the variables. `files`: those that it begins with
     when it is started next; None: as the spec says. `built`: its environment, if it has one of its own. `gpus`:
-    variables that say which GPUs it may use, or that it may use none."""
+    variables that say which GPUs it may use, or that it may use none. `cwd`: where it starts; None: in its folder."""
     files = files or artifacts_digest(spec)
     # What says who has which GPU is never of a spec's own making: it is read back to share them out.
     ours = ACCOUNT.union(gpus or (), _PATHS if built is not None else ())
     reloaded = {"MIZZEN_RELOADED": str(place.folder(spec, files)), "MIZZEN_RELOADED_DIGEST": files}
-    program, *arguments = spec.command
+    command, said, told = _told(spec, place, index)
+    program, *arguments = command
     memory = memory_of(spec)
-    argv = (*_interpreter(python, built), *arguments) if program == "python" else spec.command
+    argv = (*_interpreter(python, built, spec), *arguments) if program == "python" else command
+    withheld = ACCOUNT.union(gpus or ())
     return ProcessSpec(
         key=place.key(index),
         argv=argv,
         env={
             **_DEFAULTS,
-            **{name: value for name, value in spec.env.items() if name not in ours},
-            "MIZZEN_SOCKET": str(place.socket(index)),
+            **{name: value for name, value in said.items() if name not in ours},
+            **told,
             "MIZZEN_ARTIFACTS": str(place.files),
             # Also because they make a process with other files or other secrets another process, started anew.
             "MIZZEN_ARTIFACTS_DIGEST": began_with(spec),
@@ -191,9 +209,9 @@ def process_of(
         | (_importable(built, spec) if built is not None else {})
         | (dict(gpus) if gpus and spec.gpu is None else {}),
         memory=memory,
-        secret_names=tuple(sorted(spec.secret_env)),
-        secrets={name: value for name, value in (secrets or {}).items() if name not in ACCOUNT.union(gpus or ())},
-        cwd=str(place.work),
+        secret_names=tuple(sorted(spec.secret_env.keys() - told.keys())),
+        secrets={name: value for name, value in (secrets or {}).items() if name not in withheld.union(told)},
+        cwd=cwd or str(place.work),
         log=str(place.log(index)),
         restart="always" if spec.restart == "Always" else "never",
         grace=spec.grace_seconds,
@@ -202,10 +220,18 @@ def process_of(
     )
 
 
-def _interpreter(python: str, built: Built | None) -> tuple[str, ...]:
-    if built is None:
-        return (python, "-P")
-    return (built.python, "-P") if built.safe_path else (built.python,)
+def _told(spec: WorkloadSpec, place: Place, index: int) -> tuple[tuple[str, ...], Mapping[str, str], Mapping[str, str]]:
+    """Its command, its own variables, and those that say where it is to be found."""
+    if spec.purpose == "serve":
+        return spec.command, spec.env, {"MIZZEN_SOCKET": str(place.socket(index))}
+    assert place.ports is not None
+    return answering.expanded(spec.command, spec.env, place.ports[index])
+
+
+def _interpreter(python: str, built: Built | None, spec: WorkloadSpec) -> tuple[str, ...]:
+    program, safe_path = (python, True) if built is None else (built.python, built.safe_path)
+    # What answers is somebody's own program, which may import what lies beside it.
+    return (program, "-P") if safe_path and spec.purpose == "serve" else (program,)
 
 
 def _importable(built: Built, spec: WorkloadSpec) -> dict[str, str]:
@@ -225,11 +251,14 @@ def status_of(
     told: ReplicaStatus | None,
     wanted: bool,
     said: Said = SAID_NOTHING,
+    lacks: str = "",
 ) -> ReplicaStatus:
-    """`told` is what was reported last, maybe by an engine before this one."""
+    """`told` is what was reported last, maybe by an engine before this one. `lacks`: why a process that runs is not
+    ready, as far as that is known."""
     state = _state(view, readiness, told, wanted=wanted)
     if not said.files and told is not None:
-        said = Said(files=told.files, reloads=told.reloads)
+        said = Said(files=told.files, reloads=told.reloads, protocol=said.protocol or told.protocol)
+    running = view.state is State.RUNNING
     return ReplicaStatus(
         index=index,
         state=state,
@@ -238,9 +267,10 @@ def status_of(
         restarts=view.restarts,
         exit_code=view.exit_code,
         reason="OutOfMemory" if state != "ready" and view.exit_code == EXIT_OUT_OF_MEMORY else "",
-        message="" if state == "ready" else _message(view, wanted=wanted),
+        message="" if state == "ready" else (running and lacks) or _message(view, wanted=wanted),
         files=said.files,
         reloads=said.reloads,
+        protocol=said.protocol,
     )
 
 

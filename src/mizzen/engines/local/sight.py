@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from mizzen.engines.local.http_probe import PACE, HttpProbe, Pace, Target
 from mizzen.engines.local.probe import Probe, Readiness, Said
 from mizzen.engines.local.replicas import Place, split_key
 from mizzen.kinds.parts.signatures import Signature
@@ -21,12 +22,15 @@ log = logging.getLogger(__name__)
 class Sight:
     """Of the workloads that are followed; all others are none of our business."""
 
-    def __init__(self, home: Home, changed: Callable[[str], None]) -> None:
+    def __init__(self, home: Home, changed: Callable[[str], None], pace: Pace = PACE) -> None:
         """`changed` is called with a workload's uid whenever something about its replicas did."""
         self._home = home
+        self._pace = pace
         self._changed = changed
         self._views: dict[str, dict[int, ProcessView]] = {}
-        self._probes: dict[str, tuple[int, Probe]] = {}
+        self._targets: dict[str, Mapping[int, Target]] = {}
+        self._probes: dict[str, tuple[int, Target | None, Probe | HttpProbe]] = {}
+        """By replica: of which process, and whom it asks; None: it listens on its socket."""
 
     async def run(self) -> None:
         """Keeps it up to date, from one supervisor to the next, until cancelled."""
@@ -39,7 +43,15 @@ class Sight:
     def follow(self, uid: str) -> None:
         self._views.setdefault(uid, {})
 
+    def ask(self, uid: str, targets: Mapping[int, Target]) -> None:
+        """The replicas of this workload that answer HTTP, and where; the others say on their sockets what they have to
+        say."""
+        self._targets[uid] = targets
+        for index, view in self.replicas(uid).items():
+            self._probe(view, uid, index)
+
     def unfollow(self, uid: str) -> None:
+        self._targets.pop(uid, None)
         for view in tuple(self._views.pop(uid, {}).values()):
             self._end_probe(view.key)
 
@@ -55,14 +67,19 @@ class Sight:
         probe = self.probe(key)
         return probe.said if probe is not None else Said()
 
-    def probe(self, key: str) -> Probe | None:
+    def lacks(self, key: str) -> str:
+        """Why it is not ready, as far as that is known."""
+        probe = self.probe(key)
+        return probe.message if probe is not None else ""
+
+    def probe(self, key: str) -> Probe | HttpProbe | None:
         """Of a process that runs, as far as it is seen."""
-        return self._probes.get(key, (0, None))[1]
+        return self._probes.get(key, (0, None, None))[2]
 
     def signature(self, uid: str) -> Signature | None:
         """What the replicas of a workload take and give, as far as one has said so."""
-        probes = (self._probes.get(view.key) for view in self.replicas(uid).values())
-        return next((probe.signature for _, probe in filter(None, probes) if probe.signature is not None), None)
+        probes = (self.probe(view.key) for view in self.replicas(uid).values())
+        return next((probe.signature for probe in probes if probe is not None and probe.signature is not None), None)
 
     def see(self, view: ProcessView) -> None:
         found = split_key(view.key)
@@ -105,15 +122,24 @@ class Sight:
 
     def _probe(self, view: ProcessView, uid: str, index: int) -> None:
         """One probe for each running process: another pid is another process."""
-        pid, _ = self._probes.get(view.key, (None, None))
-        if view.pid is not None and pid == view.pid:
+        target = self._targets.get(uid, {}).get(index)
+        pid, asked, _ = self._probes.get(view.key, (None, None, None))
+        if view.pid is not None and (pid, asked) == (view.pid, target):
             return
         self._end_probe(view.key)
         if view.state is State.RUNNING and view.pid is not None:
-            probe = Probe(Place(self._home, uid).socket(index), lambda: self._changed(uid))
-            self._probes[view.key] = (view.pid, probe)
+            self._probes[view.key] = (view.pid, target, self._new_probe(uid, index, view.pid, target))
+
+    def _new_probe(self, uid: str, index: int, pid: int, target: Target | None) -> Probe | HttpProbe:
+        def changed() -> None:
+            self._changed(uid)
+
+        if target is None:
+            return Probe(Place(self._home, uid).socket(index), changed)
+        found_of, found = target.found
+        return HttpProbe(target, changed, known=found if found_of == pid else "", pace=self._pace)
 
     def _end_probe(self, key: str) -> None:
-        _, probe = self._probes.pop(key, (0, None))
+        _, _, probe = self._probes.pop(key, (0, None, None))
         if probe is not None:
             probe.stop()

@@ -10,7 +10,7 @@ from mizzen.errors import NotFound, TooLarge, Unavailable
 from mizzen.gateway.allowances import Allowance
 from mizzen.gateway.calls import BAD_REQUEST, OK, UNAVAILABLE
 from mizzen.gateway.defaults import Default
-from mizzen.gateway.dialects import JSON, Options
+from mizzen.gateway.dialects import JSON, Options, user_of
 from mizzen.gateway.grpc import status, values
 from mizzen.gateway.grpc.calls import PREFIX, Visit, begun
 from mizzen.gateway.grpc.fields import Malformed
@@ -116,7 +116,8 @@ class _Grpc:
             text = _id(id_)
             call.id, call.id_json = v2.header_text(text), id_  # which is no JSON here
         else:
-            call.id = call.id_json = options.id or service.new_id()
+            call.named = bool(options.id)
+            call.id = call.id_json = options.id or call.endpoint.new_id()
         request = described.request
         if request is None or call.fault:
             raise ValueError(described.fault or call.fault)
@@ -124,6 +125,8 @@ class _Grpc:
             call.seconds = min(call.seconds, described.seconds)
         if visit.opening.seconds < call.seconds:  # by the caller's clock, which runs since the head of the call came
             call.seconds = visit.opening.seconds - (call.began - visit.began)
+        if call.endpoint.bound is not None:
+            call.user = user_of(request.parameters, options)
         inputs = request.inputs
         queues = call.endpoint.queues
         signature = queues[0].signature if queues else None
@@ -139,7 +142,8 @@ class _Grpc:
 
     def answer(self, call: Inference, payload: bytes) -> tuple[bytes, bytes]:
         endpoint = call.endpoint
-        return self.responses.write(endpoint.name, endpoint.version, call.id_json, payload), b""
+        message = self.responses.write(endpoint.name, endpoint.version, call.id_json, payload)
+        return message if call.notes is None else message + call.notes.fields, b""
 
     def default(self, call: Inference, default: Default, why: bytes) -> tuple[bytes, bytes] | None:
         entries, names, _ = call.item

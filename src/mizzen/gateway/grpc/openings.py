@@ -15,6 +15,7 @@ from mizzen.protocol.v2 import cited
 _ONCE = (b":method", b":scheme", b":path", b":authority")
 _TYPES = re.compile(rb"application/grpc(\+proto)?(;.*)?")
 _TIMEOUT = re.compile(rb"([0-9]{1,8})([HMSmun])")
+_COMMON = frozenset((b"authorization", b"content-type", b"host", b"origin", b"te", b"user-agent", *marks.NAMES))
 _SECONDS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 
 
@@ -75,8 +76,16 @@ def read(fields: tuple[tuple[bytes, bytes], ...]) -> Opening:
         _one(given, b"mizzen-namespace").decode("latin-1") or DEFAULT_NAMESPACE,
         _encoding(_one(given, b"grpc-encoding")),
         min(_timeout(_one(given, b"grpc-timeout")), dialects.milliseconds(_listed(given, dialects.TIMEOUT))),
-        PLAIN._replace(id=id_, trace=trace, path=path, rpc=True),
+        # With whatever graphs may come to listen to: an opening outlives Tables.
+        PLAIN._replace(
+            id=id_, trace=trace, path=path, rpc=True, heads=tuple(field for field in fields if _is_own(field[0]))
+        ),
     )
+
+
+def _is_own(name: bytes) -> bool:
+    """Metadata of the caller's, and not of how calls are made."""
+    return not name.startswith((b":", b"grpc-")) and name not in _COMMON
 
 
 def _one(given: dict[bytes, list[bytes]], name: bytes) -> bytes:

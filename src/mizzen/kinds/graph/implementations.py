@@ -87,7 +87,7 @@ class Implementation(Part):
     ref: ImplementationReference | None = Field(None, description="The later form of `kfservice` and `svc`.")
     inline: InlineImplementation | None = Field(None, description="The implementation itself, written in place.")
     protocol: Literal["v2", "v1", "seldon"] | None = Field(
-        None, description="What a service or container speaks. Unless said, v2 to a service; a container is asked once."
+        None, description="What a service or container speaks. Unless said, each is asked once; v2 if it does not tell."
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:

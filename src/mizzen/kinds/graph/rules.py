@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mizzen.errors import Fault
 from mizzen.kinds.findings import Context, Finding, Warn, close_to, suggestion
 from mizzen.kinds.graph.order import cycles
-from mizzen.kinds.parts.pods import image_warning, unrunnable_images
+from mizzen.kinds.parts.pods import Container, image_warning
 from mizzen.kinds.parts.typed import repeated
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def _implementations(place: _Place) -> Iterator[Finding]:
             yield Fault(where, f"no container '{name}' in spec.custom; {there}")
         if implementation.inline is not None and implementation.inline.podspec is not None:
             where = f"{place.at}.{field}.inline.podspec"
-            so = f"node '{node.name}' stays not ready"
-            yield from unrunnable_images(implementation.inline.podspec, where, place.context, so)
+            for index, container in enumerate(implementation.inline.podspec.containers):
+                yield from _image(f"{where}.containers[{index}]", container, (node.name,), place.context)
     if any((node.implementation, node.route, node.merge, node.container(containers))) or not node.name:
         return
     if place.known.all_containers and place.context.read(place.at, "implementation", "route", "merge"):
@@ -206,8 +206,14 @@ def _pods(graph: MLGraphSpec, at: str, containers: Collection[str], context: Con
     ]
     yield from repeated(((f"{place}.name", container.name) for place, container in places), "container")
     for place, container in places:
-        if container.image and "containers" not in context.capabilities:
-            yield image_warning(f"{place}.image", _not_ready(users.get(container.name, ())))
+        yield from _image(place, container, users.get(container.name, ()), context)
+
+
+def _image(at: str, container: Container, nodes: Sequence[str], context: Context) -> Iterator[Warn]:
+    """A word on an image where none can be run. A command can be, without it."""
+    if container.image and "containers" not in context.capabilities:
+        so = "the command is run without it" if container.command and nodes else _not_ready(nodes)
+        yield image_warning(f"{at}.image", so)
 
 
 def _users(graph: MLGraphSpec, containers: Collection[str]) -> Mapping[str, Sequence[str]]:

@@ -165,18 +165,44 @@ def _restored(node: Any, written: Mapping[str, Mapping[str, Any]]) -> Any:
     return {**node, **{field: applied.restored(node[field], before[field]) for field in fields}}
 
 
+Phase = Literal["Pending", "Running", "Failed"]
+
+
+def phase_of(*, answers: bool, ready: bool) -> Phase:
+    """`answers`: some spec of the graph was accepted, and requests go by it; `ready`: all of it can be called."""
+    if ready:
+        return "Running"
+    return "Pending" if answers else "Failed"
+
+
 class NodeState(Part):
     """One node of the graph as it is now."""
 
     name: str = Field(description="The node's name.")
     ready: bool = Field(False, description="Whether it can be called.")
     reason: str = Field("", description="Why it cannot, in a person's words.")
+    protocol: str = Field("", description="What the service that it calls speaks, once that has answered.")
+
+
+class GraphServing(Part):
+    """The spec that answers, which stays while a later one is not ready, or is refused."""
+
+    generation: int = Field(description="Of the graph, when this was its spec.")
+    spec: dict[str, Any] = Field(description="The spec itself.")
+    proven: bool = Field(default=False, description="Whether all its nodes were ready at some time.")
+    workloads: dict[str, str] = Field(
+        default_factory=dict, description="The Workload of each container that its nodes call."
+    )
+    protocols: dict[str, str] = Field(
+        default_factory=dict, description="What each service speaks that its nodes call, by address."
+    )
 
 
 class MLGraphStatus(Status):
-    """Conditions: `Accepted` (the spec can be compiled), `NodesReady` (each node can be called), `Ready` (the graph
-    answers at its url, maybe by an earlier spec)."""
+    """Conditions: `Accepted` (the spec can be compiled), `NodesReady` (each node of it can be called), `Ready` (the
+    graph answers at its url, maybe by an earlier spec)."""
 
-    phase: Literal["Pending", "Running", "Failed"] | None = Field(None, description="All of it in one word.")
+    phase: Phase | None = Field(None, description="All of it in one word.")
     url: str | None = Field(None, description="Where to send inference requests.")
     nodes: tuple[NodeState, ...] = Field((), description="Each node: ready, or the reason why not.")
+    serving: GraphServing | None = Field(None, description="What answers now. Absent: no spec was accepted yet.")

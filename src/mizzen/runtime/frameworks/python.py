@@ -5,15 +5,18 @@ The entrypoint is `module:object` within the version's folder, or a cloudpickle 
 the answer is an array, which becomes the output `predict`, or a dict of names to arrays. Attributes `inputs` and
 `outputs`, lists of {"name", "datatype", "shape"}, declare a signature; without `inputs` any request is taken, and with
 them one made-up row is asked before the model is ready. An object with `reload(path)` takes new parameters without a
-restart.
+restart. One with `feedback` is told how well it did: it is called with those of `id`, `reward` and `truth` that it
+takes by name, between two calls of `predict`.
 """
 
 from __future__ import annotations
 
 import copy
 import importlib
+import inspect
+import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from importlib.machinery import ModuleSpec, PathFinder
@@ -29,6 +32,11 @@ from mizzen.runtime.signature import TensorSpec
 
 DEFAULT_OUTPUT = "predict"
 PICKLES = (".pkl", ".pickle", ".cloudpickle")
+FEEDBACK = ("id", "reward", "truth")
+"""What an object may be told of how it did: of which request, from 0 to 1, and what the answer should have been, which
+is None when nobody said."""
+
+log = logging.getLogger("mizzen.runtime")
 
 
 def load(wanted: Wanted, folder: Path) -> PythonModel:
@@ -56,7 +64,7 @@ def load(wanted: Wanted, folder: Path) -> PythonModel:
                 )
     outputs = _declared(target, "outputs", entrypoint)
     kind = ReloadingModel if callable(getattr(target, "reload", None)) else PythonModel
-    return kind(target, predict, inputs, outputs, wanted.batch)
+    return kind(target, predict, inputs, outputs, wanted.batch, feedback=_feedback(target, entrypoint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,8 @@ class PythonModel:
     table: TensorSpec | None = None
     refuses: frozenset[str] = frozenset()
     framework: str = "python"
+    feedback: Callable[[Mapping[str, Any]], None] | None = None
+    """Tells the object how well it did: of `FEEDBACK` what it takes. It may raise anything. None: it has no ear."""
 
     @property
     def strict(self) -> bool:
@@ -100,11 +110,35 @@ class ReloadingModel(PythonModel):
         """
         target = copy.copy(self.target)
         target.reload(str(folder))
-        return replace(self, target=target, predict=_predict(target))
+        return replace(self, target=target, predict=_predict(target), feedback=_feedback(target, "reload"))
 
 
 def _predict(target: Any) -> Any:
     return getattr(target, "predict", None) or target
+
+
+def _feedback(target: Any, entrypoint: str) -> Callable[[Mapping[str, Any]], None] | None:
+    """None when its method wants more than there is to tell, too: it may be there for something else."""
+    method = getattr(target, "feedback", None)
+    if not callable(method):
+        return None
+    try:
+        parameters = inspect.signature(method).parameters.values()
+    except (TypeError, ValueError):  # written in another language: whatever it takes, it takes by name
+        names: tuple[str, ...] = FEEDBACK
+    else:
+        whole = any(each.kind is each.VAR_KEYWORD for each in parameters)
+        named = {each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+        names = tuple(name for name in FEEDBACK if whole or name in named)
+        open_ = {each.name for each in parameters if each.default is each.empty}
+        variadic = {each.name for each in parameters if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL)}
+        if more := open_ - variadic - set(names):
+            log.warning(
+                "'feedback' of '%s' is not called: it takes '%s', and would be told only %s, by name",
+                entrypoint, min(more), ", ".join(FEEDBACK),
+            )  # fmt: skip
+            return None
+    return lambda told: method(**{name: told.get(name) for name in names})
 
 
 def _unpickled(file: Path) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from mizzen import frameworks, plugins
 from mizzen.frameworks import Framework
@@ -78,6 +79,12 @@ def reloaded(model: LoadedModel, wanted: Wanted, folder: Path) -> LoadedModel:
 def reloads(model: LoadedModel) -> bool:
     """Does it read new parameters itself?"""
     return isinstance(_inner(model), Reloads)
+
+
+def told(model: LoadedModel) -> Callable[[Mapping[str, Any]], None] | None:
+    """How it is told how well it did; None when it does not want to know."""
+    found: Callable[[Mapping[str, Any]], None] | None = getattr(_inner(model), "feedback", None)
+    return found
 
 
 def _inner(model: LoadedModel) -> LoadedModel:

@@ -59,6 +59,9 @@ class _Hand:
     def send(self, batch: Any) -> None:
         self.batch = batch
 
+    def tell(self, feedback: bytes) -> bool:
+        return False
+
 
 def test_who_follows_another_is_held_within_the_same_bounds() -> None:
     world = Crowded(held=3, **ASLEEP)

@@ -21,7 +21,7 @@ ROW = {"name": "x", "datatype": "FP64", "shape": [1, 2], "data": [1.5, 2.0]}
 def key(body: bytes | dict[str, Any], dialect: Any = V2, **options: Any) -> bytes | None:
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
     call = Inference()
-    call.endpoint = cast(Any, SimpleNamespace(queues=()))
+    call.endpoint = cast(Any, SimpleNamespace(queues=(), bound=None, new_id=lambda: b"new"))
     call.seconds = 1.0
     dialect.read(call, cast(Service, SimpleNamespace(new_id=lambda: b"new")), text, PLAIN._replace(**options))
     return keys.key_of(call.item, len(text))

@@ -11,11 +11,13 @@ import json
 import selectors
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 
 from mizzen.gateway.accesslog import AccessLog
 from mizzen.gateway.cors import Cors
 from mizzen.gateway.dialects import JSON, PLAIN
+from mizzen.gateway.graphs.making import Making
 from mizzen.gateway.infer import Inference, Service
 from mizzen.gateway.intake import Intake
 from mizzen.gateway.metrics import Metrics
@@ -26,6 +28,7 @@ from mizzen.gateway.sweeper import Sweeper
 from mizzen.gateway.table import Fleet
 from mizzen.graph.plan import Server, Table
 from mizzen.protocol import frames, msgpack
+from mizzen.selection.view import View
 
 T = TypeVar("T")
 
@@ -199,7 +202,11 @@ class World:
             access_log=AccessLog(nowhere, "g", "off", wall=loop.time, call_later=loop.call_later), cors=Cors(()),
         )  # fmt: skip
         self.sweeper = Sweeper(loop.time, loop.call_later)
-        self.fleet = Fleet(self.service, self._queue, loop, self._taken)
+        graphs = Making(
+            view=View(nowhere, nowhere, Random(0)), records=nowhere, gateway=0, limit=1000, sweeper=self.sweeper,
+            loop=loop, clock=loop.time, wall=loop.time, rng=Random(0),
+        )  # fmt: skip
+        self.fleet = Fleet(self.service, self._queue, loop, self._taken, graphs=graphs)
 
     def _queue(self, server: Server, offer: Any) -> Queue:
         loop = self.loop

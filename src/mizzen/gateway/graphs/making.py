@@ -1,0 +1,144 @@
+"""What a gateway has once for all its graphs: what bandits know, logs of records, pools of connections to services."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from random import Random
+
+from mizzen.gateway.graphs.binding import BoundGraph
+from mizzen.gateway.graphs.straight import submit_of
+from mizzen.gateway.graphs.tally import Tallies
+from mizzen.gateway.graphs.targets import Target, named
+from mizzen.gateway.keeping import Keeper
+from mizzen.gateway.routes import Endpoint, Routes
+from mizzen.gateway.services.pool import ServicePool
+from mizzen.gateway.sweeper import Sweeper
+from mizzen.graph import plan
+from mizzen.selection.records.log import Log
+from mizzen.selection.view import View
+
+
+class Making:
+    def __init__(
+        self,
+        *,
+        view: View,
+        records: Path,
+        gateway: int,
+        limit: int,
+        sweeper: Sweeper,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        rng: Random,
+    ) -> None:
+        """`records`: the folder of all records; `gateway`: the number of this process among those that write there.
+        `limit`: calls that may wait for one service."""
+        self.tallies = Tallies()
+        self.pools: dict[str, ServicePool] = {}
+        self._view = view
+        self._records = records
+        self._gateway = gateway
+        self._limit = limit
+        self._sweeper = sweeper
+        self._loop = loop
+        self._clock = clock
+        self._wall = wall
+        self._rng = rng
+        self._keepers: dict[plan.Kept, Keeper] = {}
+
+    def keeper(self, kept: plan.Kept | None) -> Keeper | None:
+        """One for as long as records are kept alike."""
+        if kept is None:
+            return None
+        found = self._keepers.get(kept)
+        if found is None:
+            found = self._keepers[kept] = Keeper(Log(self._records, self._gateway, kept, wall=self._wall))
+        return found
+
+    def bound(self, namespace: str, name: str, graph: plan.Graph, kept: plan.Kept | None) -> BoundGraph:
+        """Still without what its nodes call."""
+        return BoundGraph(
+            graph,
+            tallies=self.tallies.of(namespace, name, graph),
+            clock=self._clock,
+            rng=self._rng,
+            select=lambda node, policy, arms: self._view.of(graph.uid, node, policy, arms),
+            keeper=self.keeper(kept),
+        )
+
+    def take(self, services: Iterable[plan.Service]) -> None:
+        """Of a Table that comes into force: connections to those it names, and to no others."""
+        wanted = {service.id: service for service in services}
+        for id_ in self.pools.keys() - wanted.keys():
+            self.pools.pop(id_).retire()
+        for id_, service in wanted.items():
+            pool = self.pools.get(id_)
+            if pool is None:
+                self.pools[id_] = ServicePool(
+                    service, loop=self._loop, clock=self._clock, sweeper=self._sweeper, limit=self._limit
+                )
+            else:
+                pool.update(service)
+
+    def bind(self, routes: Routes) -> None:
+        """All graphs of these routes, to what the same routes lead to."""
+        graphs: dict[int, tuple[BoundGraph, list[Endpoint]]] = {}
+        for name in routes.names.values():
+            for endpoint in (name.current, *name.versions.values(), *name.aliases.values()):
+                bound = endpoint.bound
+                if isinstance(bound, BoundGraph):
+                    graphs.setdefault(id(bound), (bound, []))[1].append(endpoint)
+        for bound, endpoints in graphs.values():
+            bound.bind(self._finder(routes, endpoints[0].namespace))
+        # Only now: how a graph is asked goes by what it calls.
+        for bound, endpoints in graphs.values():
+            submit = submit_of(bound)
+            for endpoint in endpoints:
+                endpoint.submit = submit
+
+    def keep(self, routes: Routes, kept: Iterable[plan.Kept]) -> None:
+        """Forget what none of these speak of."""
+        self.tallies.keep([key for key, name in routes.names.items() if name.current.bound is not None])
+        wanted = set(kept)
+        for gone in self._keepers.keys() - wanted:
+            self._keepers.pop(gone).log.close()
+
+    async def close(self) -> None:
+        for pool in self.pools.values():
+            pool.retire()
+        self.pools.clear()
+        for keeper in self._keepers.values():
+            keeper.log.close()
+        self._view.close()
+
+    def _finder(self, routes: Routes, namespace: str) -> Callable[[plan.Callee], Target]:
+        def find(callee: plan.Callee) -> Target:
+            if callee.service:
+                pool = self.pools.get(callee.service)
+                return Target(pool=pool) if pool is not None else Target(missing=f"no service '{callee.service}'")
+            name = routes.names.get((namespace, callee.name))
+            if name is None:
+                return Target(missing=f"nothing called '{callee.name}' is served")
+            endpoint = name.asked(callee.version or None)
+            if endpoint is None:
+                return Target(missing=f"'{named(callee)}' is not served")
+            return Target(endpoint)
+
+        return find
+
+
+def heard(routes: Routes) -> frozenset[bytes]:
+    """Headers that graphs go by, or send on."""
+    found: set[bytes] = set()
+    for name in routes.names.values():
+        graph = name.current.graph
+        if graph is None:
+            continue
+        found.add(b"mizzen-user")
+        found |= {header.encode() for header in graph.headers}
+        keys = [node.route.key for node in graph.nodes if node.route is not None]
+        found |= {key.removeprefix("header:").encode() for key in keys if key.startswith("header:")}
+    return frozenset(found)

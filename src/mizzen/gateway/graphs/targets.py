@@ -1,0 +1,132 @@
+"""What a node of a graph calls, and one call of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mizzen.gateway.calls import NOBODY, OK, UNAVAILABLE, Call, Placed
+from mizzen.gateway.metrics import GONE
+from mizzen.gateway.routes import Endpoint
+from mizzen.gateway.services.pool import ServicePool
+from mizzen.gateway.signature import Hello, Signature
+from mizzen.graph import plan
+from mizzen.graph.run import Message, Shape
+
+if TYPE_CHECKING:
+    from mizzen.gateway.graphs.walk import Walk
+
+
+class Target:
+    """Something served here, by its name; a service; or neither, yet."""
+
+    __slots__ = ("endpoint", "missing", "pool", "submit", "timeout")
+
+    def __init__(self, endpoint: Endpoint | None = None, pool: ServicePool | None = None, missing: str = "") -> None:
+        self.endpoint = endpoint
+        self.pool = pool
+        self.missing = missing
+        self.timeout = float("inf") if endpoint is None else endpoint.timeout
+        self.submit: Callable[[Call], None] = self._refuse
+        if endpoint is not None:
+            self.submit = endpoint.submit
+        elif pool is not None:
+            self.submit = pool.submit
+
+    @property
+    def signature(self) -> Signature | None:
+        """What it takes, where it has said so and takes nothing else."""
+        queues = () if self.endpoint is None else self.endpoint.queues
+        return queues[0].signature if queues else None
+
+    @property
+    def hello(self) -> Hello | None:
+        return None if self.endpoint is None else self.endpoint.hello
+
+    @property
+    def version(self) -> str:
+        return "" if self.endpoint is None else self.endpoint.version
+
+    @property
+    def ready(self) -> bool:
+        if self.endpoint is not None:
+            return self.endpoint.ready
+        return self.pool is not None and self.pool.ready
+
+    @property
+    def callable(self) -> bool:
+        return self.endpoint.callable if self.endpoint is not None else self.ready
+
+    @property
+    def reason(self) -> str:
+        """Why it cannot be called at once; empty where it can."""
+        if self.missing:
+            return self.missing
+        if self.endpoint is not None:
+            return "" if self.endpoint.ready else self.endpoint.reason or f"'{self.endpoint.name}' is not ready"
+        return "" if self.ready else "nobody answers there"
+
+    def _refuse(self, call: Call) -> None:
+        assert isinstance(call, Placed)
+        call.settle(UNAVAILABLE, self.missing.encode(), call.began, lacking=NOBODY)
+
+
+class Step(Placed):
+    """One call of what a node calls."""
+
+    __slots__ = ("asks", "headers", "message", "phase", "route", "shape", "target", "walk", "whole")
+
+    def __init__(self, walk: Walk, shape: Shape, phase: int, message: Message, target: Target) -> None:
+        self.walk = walk
+        self.shape = shape
+        self.phase = phase
+        self.message = message
+        self.target = target
+        self.whole = False
+        """Its answer is that to the request, in the form that was asked for."""
+        self.asks: dict[str, str] | None = None
+        """What it is asked beside its tensors, such as which nodes a router may take."""
+        self.headers: tuple[tuple[bytes, bytes], ...] = ()
+        """Of the request, which go on with it."""
+        self.route: str | None = None
+        """What a router said."""
+        self.work = None
+        self.live = True
+        self.alone = False
+
+    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
+        if self.live:
+            self.live = False
+            self.item: Any = None
+            endpoint = self.target.endpoint
+            if endpoint is not None:
+                endpoint.counters.ended(code, now - self.began)
+            self.walk.settled(self, code, payload, now, retry=retry, lacking=lacking)
+
+    def found(self, payload: bytes, now: float, mark: bytes) -> None:
+        self.settle(OK, payload, now)
+
+    def cancel(self, now: float) -> None:
+        if not self.live:
+            return
+        self.live = False
+        self.item = None
+        target = self.target
+        if target.endpoint is not None:
+            target.endpoint.counters.ended(GONE, now - self.began)
+        elif target.pool is not None:
+            target.pool.gone(self)
+        if self.work is not None:
+            self.work.abandon()
+
+    def move(self, endpoint: Endpoint) -> None:
+        self.endpoint.counters.in_flight -= 1
+        self.target = Target(endpoint)
+        self.endpoint = endpoint
+        endpoint.counters.in_flight += 1
+        endpoint.submit(self)
+
+
+def named(callee: plan.Callee) -> str:
+    """As people write it."""
+    return f"{callee.name}:{callee.version}" if callee.version else callee.name

@@ -1,0 +1,189 @@
+"""Files of any sort as one import: what of them are graphs of others, and the MLGraphs that come of those."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mizzen.errors import Fault, NotFound
+from mizzen.kinds.meta import API_VERSION, DEFAULT_NAMESPACE
+from mizzen.manifests import canonical, lint, parsing, reader
+from mizzen.manifests.importing import kserve, seldon
+from mizzen.manifests.importing.labels import label
+from mizzen.manifests.importing.notes import CannotImport, Note, Notes
+from mizzen.manifests.importing.served import Caller, Served
+
+GRAPH: Final = "InferenceGraph"
+DEPLOYMENT: Final = "SeldonDeployment"
+_API_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    GRAPH: ("serving.kserve.io/v1alpha1",),
+    DEPLOYMENT: tuple(f"machinelearning.seldon.io/{version}" for version in ("v1", "v1alpha3", "v1alpha2")),
+}
+_MODELS: Final = ("InferenceService", "TrainedModel", "Model", "ServingRuntime", "ClusterServingRuntime")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One object as somebody wrote it, of any kind."""
+
+    source: str
+    line: int
+    data: Mapping[str, Any]
+    fault: str = ""
+    """Why it cannot be read."""
+
+    @property
+    def kind(self) -> str:
+        return str(self.data.get("kind") or "object")
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        metadata = self.data.get("metadata")
+        return metadata if isinstance(metadata, Mapping) else {}
+
+    @property
+    def name(self) -> str:
+        """As the MLGraph is called; empty when it has none."""
+        name = self.metadata.get("name")
+        return label(name, "graph") if isinstance(name, str) and name else ""
+
+    @property
+    def namespace(self) -> str:
+        namespace = self.metadata.get("namespace")
+        return namespace if isinstance(namespace, str) and namespace else DEFAULT_NAMESPACE
+
+    @property
+    def place(self) -> str:
+        where = f"{self.source}:{self.line}"
+        return f"{where}: {self.kind}/{self.metadata.get('name') or '?'}" if self.data else where
+
+    @property
+    def importable(self) -> bool:
+        return self.data.get("apiVersion") in _API_VERSIONS.get(self.kind, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    manifests: tuple[Mapping[str, Any], ...]
+    """MLGraphs that `lint` accepts, in the order of what they were made of."""
+    notes: tuple[Note, ...]
+
+
+def read(place: str | os.PathLike[str]) -> list[Written]:
+    """The objects of a file, of all manifests in a folder, or of stdin (`-`). NotFound when there are none."""
+    found = [one for source, text in reader.texts(place) for one in read_text(text, source)]
+    if not found:
+        raise NotFound(f"no objects in {place}", hint="of a folder *.yaml, *.yml and *.json are read")
+    return found
+
+
+def read_text(text: str | bytes, source: str = "text") -> list[Written]:
+    """The objects of YAML or JSON. A text that cannot be read is one with that fault."""
+    try:
+        loaded = parsing.read_documents(text.encode(errors="surrogatepass") if isinstance(text, str) else text)
+    except parsing.Unreadable as error:
+        return [Written(source, 1, {}, str(error))]
+    return [one for each in loaded for one in _objects(each.value, source, each.line)]
+
+
+def imported(written: Sequence[Written]) -> Imported:
+    """All of them together, since graphs and models share one space of names. What cannot be turned is in the notes."""
+    served = Served({identity for one in written for identity in _identities(one)})
+    manifests: list[Mapping[str, Any]] = []
+    notes: list[Note] = []
+    for one in written:
+        said = Notes(one.place)
+        try:
+            made = _turned(one, served, said)
+            _demand_accepted(made)
+            manifests += made
+        except CannotImport as error:
+            said.refuse(error.faults)
+        notes += said
+    return Imported(tuple(manifests), (*notes, *_repeated(manifests)))
+
+
+def _objects(value: Any, source: str, line: int) -> Iterator[Written]:
+    """One; or, of a list such as `kubectl get -o yaml` prints, each of its items."""
+    if not isinstance(value, Mapping):
+        yield Written(source, line, {}, f"must be an object, not {parsing.type_name(value)}")
+    elif str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list):
+        for item in value["items"]:
+            yield from _objects(item, source, line)
+    else:
+        yield Written(source, line, value)
+
+
+def _turned(one: Written, served: Served, notes: Notes) -> list[dict[str, Any]]:
+    if one.fault:
+        raise CannotImport(Fault("", one.fault))
+    if not one.importable:
+        notes.add("", _ignored(one))
+        return []
+    if not one.name:
+        raise CannotImport(Fault("metadata.name", "required"))
+    if one.name != one.metadata["name"]:
+        notes.add("metadata.name", f"'{one.metadata['name']}' is called '{one.name}' here")
+    caller = Caller(one.name, one.namespace, served, notes)
+    if one.kind == GRAPH:
+        graph = kserve.turned(one.data.get("spec"), caller)
+        return [_manifest(one, one.name, graph.spec, {}, graph.annotations)]
+    graphs = seldon.turned(one.data.get("spec"), caller)
+    return [_manifest(one, each.name, each.spec, each.labels, each.annotations) for each in graphs]
+
+
+def _ignored(one: Written) -> str:
+    known = _API_VERSIONS.get(one.kind)
+    if known:
+        return f"apiVersion {one.data.get('apiVersion')!r} is not known, but {', '.join(known)}; it is left out"
+    if one.data.get("apiVersion") == API_VERSION:
+        return "this is Mizzen's own; it is left out"
+    if one.kind in _MODELS:
+        return "models are not imported: 'mizzen deploy PATH --name NAME' serves one; it is left out"
+    return f"only {GRAPH} and {DEPLOYMENT} are turned; it is left out"
+
+
+def _identities(one: Written) -> Iterator[tuple[str, str]]:
+    if not one.importable or not one.name:
+        return
+    found: Callable[[str, Any], tuple[str, ...]] = seldon.names if one.kind == DEPLOYMENT else lambda name, _: (name,)
+    try:
+        yield from ((one.namespace, name) for name in found(one.name, one.data.get("spec")))
+    except CannotImport:
+        return  # `imported` tells why
+
+
+def _manifest(
+    one: Written, name: str, spec: dict[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name}
+    if one.metadata.get("namespace"):
+        metadata["namespace"] = one.metadata["namespace"]
+    for field, more in (("labels", labels), ("annotations", annotations)):
+        there = one.metadata.get(field) or {}
+        if not isinstance(there, Mapping):
+            raise CannotImport(Fault(f"metadata.{field}", "must be an object of texts"))
+        kept = {key: value for key, value in there.items() if key not in canonical.NOT_WRITTEN} | dict(more)
+        if kept:
+            metadata[field] = kept
+    return {"apiVersion": API_VERSION, "kind": "MLGraph", "metadata": metadata, "spec": spec}
+
+
+def _demand_accepted(manifests: list[dict[str, Any]]) -> None:
+    """What comes of an import can be applied: what the file itself had wrong is told here, and not by a plane."""
+    checked = lint.lint(reader.read_data(manifests), lint.CAPABILITIES["cluster"])
+    faults = [Fault("", f"what comes of it would be refused: {fault}") for each in checked for fault in each.faults]
+    if faults:
+        raise CannotImport(*faults)
+
+
+def _repeated(manifests: Sequence[Mapping[str, Any]]) -> Iterator[Note]:
+    seen: set[tuple[str, str]] = set()
+    for manifest in manifests:
+        metadata = manifest["metadata"]
+        identity = (str(metadata.get("namespace") or DEFAULT_NAMESPACE), metadata["name"])
+        if identity in seen:
+            yield Note(f"MLGraph/{metadata['name']}", "", "two of this name were made; applied, the last one stays")
+        seen.add(identity)

@@ -1,0 +1,32 @@
+"""Weights as whole per cent that sum to 100. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+from mizzen.manifests.importing.notes import Notes
+
+WHOLE: Final = 100
+
+
+def told(weights: Sequence[int], what: str, path: str, notes: Notes) -> list[int]:
+    """As `per_cent`, with a note when that is not what was written."""
+    shares = per_cent(weights)
+    if shares != list(weights):
+        before, after = (", ".join(map(str, each)) for each in (weights, shares))
+        notes.add(path, f"{what} to {sum(weights)}, not {WHOLE}: {before} became {after}")
+    return shares
+
+
+def per_cent(weights: Sequence[int | Fraction]) -> list[int]:
+    """In the order of `weights`, none of which is below 0 and which are not all 0. What rounding leaves goes to the
+    largest remainders, so that the sum holds; a weight of 0 stays 0."""
+    total = sum(weights)
+    exact = [Fraction(weight) * WHOLE / total for weight in weights]
+    shares = [int(share) for share in exact]
+    by_remainder = sorted(range(len(exact)), key=lambda place: (shares[place] - exact[place], place))
+    for place in by_remainder[: WHOLE - sum(shares)]:
+        shares[place] += 1
+    return shares

@@ -1,0 +1,290 @@
+"""The tree of a Seldon predictor as nodes of an MLGraph.
+
+A unit transforms its input, hands it to its children (to one, where it routes), combines their answers, and transforms
+what came of it. Each of these that a unit does is a node here: the tree is walked down and up again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from mizzen.errors import Fault
+from mizzen.kinds.text import addresses
+from mizzen.manifests.importing.dag import Dag, Source
+from mizzen.manifests.importing.foreign import Unit
+from mizzen.manifests.importing.notes import CannotImport
+from mizzen.manifests.importing.served import Caller
+from mizzen.manifests.importing.shares import WHOLE, per_cent
+
+BUILT_IN: Final = frozenset({"", "UNKNOWN_IMPLEMENTATION", "SIMPLE_ROUTER", "RANDOM_ABTEST", "AVERAGE_COMBINER"})
+"""Of `implementation`; all others are servers that load a model."""
+_LOCAL: Final = ("", "localhost", "127.0.0.1")
+_NUMBER: Final = re.compile(r"[-+]?(\d{1,20}(\.\d{0,20})?|\.\d{1,20})(e[-+]?\d{1,2})?", re.IGNORECASE | re.ASCII)
+"""Bounded: a power of ten that nobody means would take all memory to write out."""
+_EVEN: Final = Fraction(1, 2)
+_EPSILON: Final = 0.1
+"""Of Seldon's epsilon-greedy router, unless its parameters say another."""
+_BANDITS: Final = (
+    (re.compile(r"epsilon[-_]?greedy", re.IGNORECASE), "egreedy"),
+    (re.compile(r"thompson[-_]?sampling", re.IGNORECASE), "thompson"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the units of one predictor find around them."""
+
+    caller: Caller
+    protocol: str
+    """What containers speak."""
+    images: Mapping[str, str]
+    """By container."""
+    replicas: int | None = None
+
+
+def serves_model(unit: Unit) -> bool:
+    return unit.implementation not in BUILT_IN and _bandit(unit, "") is None
+
+
+def replaced(unit: Unit, image: str) -> bool:
+    """Whether nothing of its container is needed: a model, or a route of ours, takes its place."""
+    return serves_model(unit) or _bandit(unit, image) is not None or unit.implementation in BUILT_IN - {
+        "", "UNKNOWN_IMPLEMENTATION",
+    }  # fmt: skip
+
+
+class Tree:
+    """Places units in a Dag."""
+
+    def __init__(self, dag: Dag, around: Surroundings) -> None:
+        self._dag = dag
+        self._around = around
+        self._notes = around.caller.notes
+
+    def place(self, unit: Unit, source: Source, path: str) -> Source:
+        """The unit and all below it behind `source`; where its answer comes from."""
+        does = _Does.of(unit)
+        self._tell(unit, does, path)
+        current = source
+        if does.transforms_input:
+            current = Source((self._dag.add(unit.name, current, path, calls=self._calls(unit, path)),))
+        if unit.children:
+            current = self._below(unit, does, current, path)
+        if does.transforms_output:
+            wanted = unit.name if unit.name not in self._dag else f"{unit.name}-output"
+            current = Source((self._dag.add(wanted, current, path, calls=self._calls(unit, path)),))
+        if current == source:
+            raise CannotImport(
+                Fault(path, f"'{unit.name}' does nothing: it has no type that calls it, and no children")
+            )
+        return current
+
+    def _below(self, unit: Unit, does: _Does, current: Source, path: str) -> Source:
+        if does.routes:
+            answers = self._routed(unit, current, path)
+        elif does.combines or len(unit.children) == 1:
+            answers = [self.place(child, current, at) for at, child in _children(unit, path)]
+        else:
+            answers = [self._first(unit, current, path)]
+        if not does.combines:
+            return Source.any_of(answers)
+        merge: dict[str, Any] = {"ensemble": {}}
+        if unit.implementation != "AVERAGE_COMBINER":
+            merge = {"implementation": self._calls(unit, path)}
+            self._notes.add(path, f"combiner '{unit.name}' gets all answers in one message, as '<node>.<tensor>'")
+        wanted = unit.name if unit.name not in self._dag else f"{unit.name}-combined"
+        everything = Source(Source.all_of(answers).nodes)
+        return Source((self._dag.add(wanted, everything, path, merge=merge),))
+
+    def _routed(self, unit: Unit, current: Source, path: str) -> list[Source]:
+        route = self._asks(unit, path)
+        node = self._router(unit, current, path, route)
+        children, answers = [], []
+        for at, child in _children(unit, path):
+            name, answer = self._branch(node, child, at)
+            children.append(name)
+            answers.append(answer)
+        if route is None:
+            shares = self._shares(unit, path)
+            self._dag.set_route(
+                node, {"split": {"traffic": dict(zip(children, shares, strict=True))} if shares else {}}
+            )
+        return answers
+
+    def _first(self, unit: Unit, current: Source, path: str) -> Source:
+        """Seldon asks all children and answers with the first, unless something routes or combines."""
+        node = self._router(unit, current, path, None)
+        (first_at, first), *others = _children(unit, path)
+        _, answer = self._branch(node, first, first_at)
+        shadows = []
+        for at, child in others:
+            if child.children:
+                self._notes.add(at, f"Seldon drops the answer of '{child.name}'; it and all below it are left out")
+                continue
+            self._notes.add(
+                at,
+                f"Seldon drops the answer of '{child.name}': it is a shadow, which gets a copy and can neither delay "
+                "nor fail the request. To have all answers, combine them",
+            )
+            shadows.append(self._branch(node, child, at)[0])
+        self._dag.set_route(node, {"split": {"shadow": shadows} if shadows else {}})
+        return answer
+
+    def _router(self, unit: Unit, current: Source, path: str, route: Mapping[str, Any] | None) -> str:
+        """The node of the unit that transformed its input, with a route; without one, a node that only routes."""
+        route = {"split": {}} if route is None else route
+        if len(current.nodes) == 1 and _Does.of(unit).transforms_input:
+            self._dag.set_route(current.nodes[0], route)
+            return current.nodes[0]
+        return self._dag.add(unit.name, current, path, route=route)
+
+    def _branch(self, node: str, child: Unit, path: str) -> tuple[str, Source]:
+        mark = len(self._dag)
+        answer = self.place(child, Source((node,)), path)
+        return self._dag.branch(node, mark, answer, f"{child.name}-in", path)
+
+    def _asks(self, unit: Unit, path: str) -> Mapping[str, Any] | None:
+        """The route of a unit that decides by itself; None where traffic is split in fixed shares."""
+        image = self._around.images.get(unit.name, "")
+        bandit = _bandit(unit, image)
+        if unit.implementation in ("RANDOM_ABTEST", "SIMPLE_ROUTER"):
+            return None
+        if bandit is None:
+            return {"implementation": self._calls(unit, path)}
+        others = sorted(parameter.name for parameter in unit.parameters if parameter.name != "epsilon")
+        forgets = f"; parameters {', '.join(others)} are left out" if others else ""
+        what = f"image {image}" if image else unit.implementation
+        self._notes.add(
+            path,
+            f"{what} is read as route.mab.{bandit}: rewards come by the feedback endpoint, and it begins anew{forgets}",
+        )
+        if bandit == "thompson":
+            return {"mab": {"thompson": {}}}
+        epsilon = unit.parameter("epsilon")
+        number = float(_fraction(_EPSILON if epsilon is None else epsilon, f"{path}.parameters.epsilon"))
+        if not 0 <= number <= 1:
+            raise CannotImport(Fault(f"{path}.parameters.epsilon", f"must be between 0 and 1, not {number:g}"))
+        return {"mab": {"egreedy": number}}
+
+    def _shares(self, unit: Unit, path: str) -> list[int] | None:
+        count = len(unit.children)
+        if unit.implementation == "SIMPLE_ROUTER":
+            self._notes.add(path, "SIMPLE_ROUTER always takes its first child")
+            return [WHOLE, *[0] * (count - 1)]
+        if count == 1:
+            return None
+        at = f"{path}.parameters.ratioA"
+        written = unit.parameter("ratioA")
+        ratio = _EVEN if written is None else _fraction(written, at)
+        if not 0 <= ratio <= 1:
+            self._notes.add(at, f"{written} is read as {0 if ratio < 0 else 1}")
+            ratio = Fraction(0) if ratio < 0 else Fraction(1)
+        if written is None:
+            self._notes.add(path, "RANDOM_ABTEST without ratioA is an even split")
+        elif len(unit.parameters) > 1:
+            self._notes.add(at, "Seldon forgets the ratio where another parameter stands beside it; here it holds")
+        if count > 2:
+            self._notes.add(
+                path, f"RANDOM_ABTEST takes one of its first two children; {count - 2} more never get a request"
+            )
+        shares = per_cent([ratio, 1 - ratio])
+        if shares[0] != ratio * WHOLE:
+            self._notes.add(at, f"{written} is rounded to {shares[0]} per cent")
+        return [*shares, *[0] * (count - 2)]
+
+    def _calls(self, unit: Unit, path: str) -> Mapping[str, Any]:
+        around, endpoint = self._around, unit.endpoint
+        if serves_model(unit):
+            return {"kfservice": self._model(unit, path)}
+        if unit.name in around.images:
+            return {"name": unit.name, "protocol": around.protocol}
+        if endpoint.service_host not in _LOCAL:
+            port = endpoint.http_port or endpoint.service_port
+            address = f"{endpoint.service_host}:{port}" if port else endpoint.service_host
+            try:
+                addresses.parse(address)
+            except ValueError as error:
+                raise CannotImport(Fault(f"{path}.endpoint", str(error))) from error
+            return {"svc": address, "protocol": around.protocol}
+        raise CannotImport(Fault(path, f"no container '{unit.name}' in componentSpecs, and no implementation"))
+
+    def _model(self, unit: Unit, path: str) -> str:
+        around, uri = self._around, unit.model_uri
+        meant = f"{unit.implementation} {uri}" if uri else f"{unit.implementation} of {around.caller.graph}/{unit.name}"
+        name = around.caller.name_of(unit.name, meant, path)
+        files = f"get the files of {uri}, then: " if uri else ""
+        told = f"{unit.implementation} '{name}' is to be served here: {files}{around.caller.deploying(name)}"
+        if around.replicas not in (None, 1):
+            told += f"; for {around.replicas} replicas: mizzen scale {name} {around.replicas}"
+        self._notes.add(path, told)
+        if unit.implementation == "SKLEARN_SERVER" and unit.parameter("method") in (None, "predict_proba"):
+            self._notes.add(
+                path,
+                "SKLEARN_SERVER answers with predict_proba; which outputs a model gives here its spec.outputs says",
+            )
+        return name
+
+    def _tell(self, unit: Unit, does: _Does, path: str) -> None:
+        self._notes.left_out(path, unit.unknown)
+        if unit.endpoint.type.upper() == "GRPC":
+            self._notes.add(f"{path}.endpoint.type", f"'{unit.name}' is called by HTTP, not by gRPC")
+        if does.guessed:
+            self._notes.add(path, f"'{unit.name}' has no type; read as MODEL")
+        transforms = unit.type in ("TRANSFORMER", "OUTPUT_TRANSFORMER") or (
+            does.transforms_output or "TRANSFORM_INPUT" in unit.methods
+        )
+        if transforms and self._around.protocol == "seldon" and not serves_model(unit):
+            self._notes.add(
+                path,
+                f"'{unit.name}' is called at /predict as every node is, not at /transform-input or /transform-output",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Does:
+    """What a unit does, by its type, its implementation and its methods."""
+
+    transforms_input: bool
+    routes: bool
+    combines: bool
+    transforms_output: bool
+    guessed: bool = False
+
+    @classmethod
+    def of(cls, unit: Unit) -> _Does:
+        kind, how, methods = unit.type, unit.implementation, unit.methods
+        if kind == "UNKNOWN_TYPE" and _bandit(unit, "") is not None:
+            kind = "ROUTER"
+        does = cls(
+            transforms_input=kind in ("MODEL", "TRANSFORMER") or "TRANSFORM_INPUT" in methods,
+            routes=kind == "ROUTER" or "ROUTE" in methods or how in ("RANDOM_ABTEST", "SIMPLE_ROUTER"),
+            combines=kind == "COMBINER" or "AGGREGATE" in methods or how == "AVERAGE_COMBINER",
+            transforms_output=kind == "OUTPUT_TRANSFORMER" or "TRANSFORM_OUTPUT" in methods,
+        )
+        if does != cls(False, False, False, False):
+            return does
+        return cls(True, False, False, False, guessed=not serves_model(unit))
+
+
+def _children(unit: Unit, path: str) -> list[tuple[str, Unit]]:
+    return [(f"{path}.children[{index}]", child) for index, child in enumerate(unit.children)]
+
+
+def _bandit(unit: Unit, image: str) -> str | None:
+    """The policy that a router of Seldon's is, by its implementation or its image; None of other units."""
+    if unit.type not in ("ROUTER", "UNKNOWN_TYPE"):
+        return None
+    words = (unit.implementation, image.rpartition("/")[2])
+    return next((policy for pattern, policy in _BANDITS if any(map(pattern.search, words))), None)
+
+
+def _fraction(value: Any, path: str) -> Fraction:
+    """As written: 0.1 is a tenth."""
+    text = str(value).strip()
+    if not _NUMBER.fullmatch(text):
+        raise CannotImport(Fault(path, f"{text[:100]!r} is no number"))
+    return Fraction(text)

@@ -1,0 +1,155 @@
+"""The elements of tensors as plain values, without numpy: in lists, nested lists, and little-endian bytes.
+
+A gateway has numpy only once it needs it for something large; tensors of a few elements are also quicker so. What does
+not fit is a ValueError in the words of `tensors`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from math import prod
+from typing import Any
+
+Leaf = type[bool] | type[int] | type[float] | type[str]
+"""What an element is in JSON."""
+
+MAX_RANK = 32
+
+CODES = {
+    "BOOL": "?", "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q", "INT8": "b", "INT16": "h", "INT32": "i",
+    "INT64": "q", "FP16": "e", "FP32": "f", "FP64": "d",
+}  # fmt: skip
+"""How `struct` calls them. BYTES has no code: its elements each follow their u32 length."""
+LEAVES: dict[str, Leaf] = {
+    "BYTES": str,
+    **{name: bool if name == "BOOL" else float if name.startswith("FP") else int for name in CODES},
+}
+WORDS: dict[Leaf, str] = {bool: "booleans", int: "integers", float: "numbers", str: "strings"}
+
+_PLAIN: tuple[tuple[str, set[type]], ...] = (
+    ("INT64", {int}), ("FP64", {int, float}), ("BOOL", {bool}), ("BYTES", {str, bytes}),
+)  # fmt: skip
+_LENGTH = struct.Struct("<I")
+_FEW = 64
+"""Elements up to which what packs and unpacks them is kept."""
+
+
+def flattened(datatype: str | None, value: Any) -> tuple[str, list[int], list[Any]]:
+    """Datatype, shape and elements of lists that are nested evenly; without a datatype, that of what is in them.
+
+    Whether numbers are in the range of the datatype is not looked at.
+    """
+    shape: list[int] = []
+    level = value
+    while type(level) is list and len(shape) <= MAX_RANK:
+        shape.append(len(level))
+        level = level[0] if level else None
+    if len(shape) > MAX_RANK:
+        raise ValueError(f"a tensor has at most {MAX_RANK} dimensions, not {len(shape)}")
+    elements = [value]
+    for size in shape:
+        if not all(type(one) is list and len(one) == size for one in elements):
+            raise ValueError(f"lists must be nested evenly, as the first of each level is: {shape}")
+        elements = list(chain.from_iterable(elements))
+    found = set(map(type, elements))
+    if list in found:
+        raise ValueError(f"lists must be nested evenly, as the first of each level is: {shape}")
+    if datatype is None:
+        datatype = next((name for name, types in _PLAIN if found <= types), None)
+        if datatype is None:
+            raise ValueError("expected only numbers, only booleans or only strings")
+        return datatype, shape, elements
+    leaf = LEAVES[datatype]
+    if not found <= ({float, int} if leaf is float else {leaf, bytes} if leaf is str else {leaf}):
+        raise ValueError(f"expected only {WORDS[leaf]}")
+    return datatype, shape, elements
+
+
+def nested(elements: Sequence[Any], shape: Sequence[int]) -> Any:
+    """Lists as the shape says; the element itself where it says nothing."""
+    return _nested(iter(elements), shape)
+
+
+def _nested(elements: Iterator[Any], shape: Sequence[int]) -> Any:
+    if not shape:
+        return next(elements)
+    if len(shape) == 1:
+        return list(islice(elements, shape[0]))
+    return [_nested(elements, shape[1:]) for _ in range(shape[0])]
+
+
+def packed(datatype: str, elements: Sequence[Any]) -> bytes:
+    """As bytes. Text is UTF-8 in them."""
+    if datatype == "BYTES":
+        return b"".join(packed_apart(elements))
+    pack = _packers.get((datatype, len(elements))) or _remembered(datatype, len(elements)).pack
+    try:
+        return pack(*elements)
+    except (OverflowError, struct.error):
+        raise ValueError(f"data holds a number outside the range of {datatype}") from None
+
+
+def packed_apart(elements: Sequence[str | bytes]) -> list[bytes]:
+    """Each element of BYTES behind its length."""
+    known = {element: _packed_one(element) for element in set(elements)}  # labels are few
+    return [known[element] for element in elements]
+
+
+def _packed_one(element: str | bytes) -> bytes:
+    data = element.encode() if isinstance(element, str) else element
+    return _LENGTH.pack(len(data)) + data
+
+
+def unpacked(datatype: str, shape: Sequence[int], data: bytes | memoryview) -> Sequence[Any]:
+    """From bytes; elements of BYTES are bytes themselves."""
+    count = shape[0] if len(shape) == 1 else prod(shape)
+    unpack = _unpackers.get((datatype, count))
+    try:
+        if unpack is not None:  # what nearly all are
+            return unpack(data)
+        if datatype == "BYTES":
+            return of_lengths(bytes(data), count)
+        found = _remembered(datatype, count).unpack(data)
+    except struct.error:
+        wanted = struct.calcsize(f"<{count}{CODES[datatype]}")
+        raise ValueError(
+            f"data must be {wanted} bytes for {datatype} of shape {list(shape)}, not {len(data)}"
+        ) from None
+    if datatype == "BOOL" and bytes(data).strip(b"\0\1"):
+        raise ValueError("data must hold bytes 0 and 1 for BOOL")
+    return found
+
+
+def of_lengths(data: bytes, count: int) -> list[bytes]:
+    """The elements of BYTES, each behind its length."""
+    elements: list[bytes] = []
+    at = 0
+    while at < len(data) and len(elements) < count:
+        start = at + _LENGTH.size
+        if start > len(data):
+            break
+        at = start + _LENGTH.unpack_from(data, at)[0]
+        elements.append(data[start:at])
+    if len(elements) != count or at != len(data):
+        raise ValueError(f"data must be {count} elements, each a 4-byte length and that many bytes")
+    return elements
+
+
+_packers: dict[tuple[str, int], Callable[..., bytes]] = {}
+_unpackers: dict[tuple[str, int], Callable[[bytes | memoryview], tuple[Any, ...]]] = {}
+
+
+def _remembered(datatype: str, count: int) -> struct.Struct:
+    if datatype not in CODES:
+        raise ValueError(f"{datatype!r} is no datatype; there are {', '.join(LEAVES)}")
+    try:
+        form = struct.Struct(f"<{count}{CODES[datatype]}")
+    except struct.error:
+        raise ValueError(f"a tensor cannot have {count} elements") from None
+    if count <= _FEW:
+        _packers[datatype, count] = form.pack
+        if datatype != "BOOL":  # whose bytes are looked at
+            _unpackers[datatype, count] = form.unpack
+    return form
