@@ -51,7 +51,7 @@ def costs(windows: Sequence[Window]) -> Costs:
 
 
 def whole_table(found: Costs) -> str:
-    rows = [HEADER]
+    rows: list[tuple[str, ...]] = [HEADER]
     for name, connections in sorted(found, key=lambda key: key[1]):
         rows.append(_row(found, name, connections))
     return table(rows)

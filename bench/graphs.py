@@ -1,8 +1,8 @@
 """`make bench-graphs`: what a request through a graph costs, beside one model alone and nginx.
 
-One plane serves three models of iris, a model that does nothing, and graphs over them. Each graph is loaded in turn over
-interleaved rounds, with nginx and the model alone in the same minute. CPU time is that of the whole plane, and of its
-gateway by itself: what a graph adds arises there.
+One plane serves three models of iris, a model that does nothing, and graphs over them. Each graph is loaded in turn
+over interleaved rounds, with nginx and the model alone in the same minute. CPU time is that of the whole plane, and of
+its gateway by itself: what a graph adds arises there.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Plane(contestants.Mizzen):
 
     def start(self) -> None:
         self._cli("up", "--detach", "--port", "0", "--inference-port", "0", "--grpc-port", "0", "--tls-port", "0")
-        for name, file in members.train(self.folder).items():
+        for name, file in members.train(self.folder / "members").items():
             self._cli("deploy", str(file), "--name", name)
         self._serve_noop()
         if self.graphs:
@@ -165,9 +165,11 @@ def measure(folder: Path, options: argparse.Namespace) -> int:
         for round_ in range(options.rounds):
             for connections in options.connections:
                 for server in rotated(lineup, round_) if lineup else ():
-                    take(windows, server, question, connections, round_ + 1, options.seconds)
+                    windows.append(window(server, question, connections, round_ + 1, options.seconds))
+                    progress(windows[-1])
             for server in rotated(growing, round_) if growing else ():
-                take(windows, server, question, options.connections[0], round_ + 1, options.seconds)
+                windows.append(window(server, question, options.connections[0], round_ + 1, options.seconds))
+                progress(windows[-1])
     except (contestants.StartFailed, load.LoadFailed) as error:
         print(error, file=sys.stderr)
         return 1
@@ -188,14 +190,6 @@ def door(plane: Plane, name: str) -> Door:
     if name == "ensemble":
         return Door(name, name, ([members.MEAN],), plane)
     return Door(name, name, labels if name in ("split", "egreedy") else (members.ROW,), plane)
-
-
-def take(
-    windows: list[report.Window], server: contestants.Contestant, question: Path, connections: int, round_: int,
-    seconds: int,
-) -> None:  # fmt: skip
-    windows.append(window(server, question, connections, round_, seconds))
-    progress(windows[-1])
 
 
 def show(windows: list[report.Window], options: argparse.Namespace) -> None:

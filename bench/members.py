@@ -16,12 +16,13 @@ Nodes = list[dict[str, Any]]
 
 
 def train(folder: Path) -> dict[str, Path]:
-    """Write the file of each: another part of the flowers, and another strength of regularisation."""
+    """Write the file of each into `folder`, made if need be: another part of the flowers, and another strength of regularisation."""
     import joblib
     import numpy as np
     from sklearn.datasets import load_iris
     from sklearn.linear_model import LogisticRegression
 
+    folder.mkdir(exist_ok=True)
     flowers, kinds = load_iris(return_X_y=True)
     files = {}
     for name, seed, strength in zip(MEMBERS, (1, 2, 3), (1.0, 0.05, 20.0), strict=True):

@@ -29,6 +29,7 @@ def lines(results: Results, objective_ms: float, mixed: float | None) -> list[Fi
         *_over_grpc(results),
         *_large(results),
         *_forest(results, objective_ms),
+        *_composed(results),
         at_most("one row beside 1000 rows, p99 against its own", 3, mixed),
     ]
 
@@ -87,6 +88,15 @@ def _forest(results: Results, objective_ms: float) -> Iterator[Figure]:
         return
     seen = f"{auto.p99_ms:.1f} ms, {auto.errors} errors"
     yield Figure(what, wanted, seen, auto.p99_ms <= objective_ms and not auto.errors)
+
+
+def _composed(results: Results) -> Iterator[Figure]:
+    """Each by itself, with batching or without."""
+    for name in ("bentoml", "ray", "ray haproxy"):
+        what = f"mean of three models, 16 connections, CPU of {name} against ours"
+        group = results.by_load.get(("ensemble", 16), {}).values()
+        best = next((one for one in group if one.contestant.split(",")[0] == name), None)
+        yield _at_least(what, 30, *_against(best, results.at("ensemble", 16)))
 
 
 def _against(peer: Result | None, ours: Result | None) -> tuple[float | None, str]:

@@ -41,7 +41,7 @@ def venv(peer: str) -> Path:
 
 def entries(peer: str, case: Case) -> Iterator[Entry]:
     """None when the peer cannot do what the case asks."""
-    if case.grpc and peer not in OVER_GRPC:
+    if (case.grpc and peer not in OVER_GRPC) or (case.members and peer not in COMPOSING):
         return
     for make in PEERS[peer]:
         if entry := make(case):
@@ -122,6 +122,8 @@ def bentoml(case: Case, *, batching: bool = False) -> Entry | None:
 
     def command(place: Place) -> list[str]:
         service = f"bento_service:{_kind(case, batching=batching).capitalize()}"
+        if case.members:
+            service = f"bento_ensemble:{'Batched' if batching else 'Plain'}Ensemble"
         server = [f"{venv('bentoml')}/bin/bentoml", "serve", service, "--working-dir", str(PROGRAMS)]
         model = f"BENCH_MODEL={_file(case, place)}"
         return ["env", model, *server, "--host", "127.0.0.1", "--port", str(place.port)]
@@ -166,8 +168,9 @@ def mlflow(case: Case) -> Entry | None:
 
 
 def ray(case: Case, *, haproxy: bool = True, batching: bool = False) -> Entry | None:
-    """Its standard proxy costs ten times as much as its HAProxy mode: shown for one row, where it is known from."""
-    if not _fits(case, batching=batching) or (not haproxy and case.name != "iris"):
+    """Its standard proxy costs ten times as much as its HAProxy mode: shown for one row, where it is known from, and
+    for an ensemble."""
+    if not _fits(case, batching=batching) or (not haproxy and case.name not in ("iris", "ensemble")):
         return None
     environ = {
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -204,6 +207,8 @@ PEERS: dict[str, tuple[Maker, ...]] = {
 }
 OVER_GRPC = ("mlserver", "kserve")
 """Those that speak V2 so."""
+COMPOSING = ("bentoml", "ray")
+"""Those that put models together by themselves."""
 INSTALLED = ("mlserver", "kserve", "bentoml", "litserve", "mlflow", "ray")
 """Those with an environment of their own."""
 FLOORS = ("nginx", "fastapi")
@@ -212,7 +217,7 @@ FLOORS = ("nginx", "fastapi")
 
 def _fits(case: Case, *, batching: bool) -> bool:
     """One call for several callers makes sense for single rows, and for a slow model nothing else does."""
-    return case.name in ("iris", "grpc", "forest") if batching else case.name != "forest"
+    return case.name in ("iris", "grpc", "forest", "ensemble") if batching else case.name != "forest"
 
 
 def _name(peer: str, *, batching: bool) -> str:
@@ -220,8 +225,12 @@ def _name(peer: str, *, batching: bool) -> str:
 
 
 def _kind(case: Case, *, batching: bool) -> str:
+    if case.members:
+        return "ensemble-batched" if batching else "ensemble"
     return "noop" if not case.model else "batched" if batching else "plain"
 
 
 def _file(case: Case, place: Place) -> str:
+    if case.members:
+        return ":".join(str(place.models / questions.MEMBERS / f"{member}.joblib") for member in case.members)
     return str(place.models / f"{case.model}.joblib") if case.model else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench import contestants
+from bench import contestants, members
 from bench.peers import questions
 from bench.peers.lineup import PROGRAMS
 from bench.peers.questions import Case
@@ -33,7 +33,9 @@ class Plane(contestants.Mizzen):
     def start(self) -> None:
         self.folder.mkdir()
         self._cli("up", "--detach", "--port", "0", "--inference-port", "0", "--grpc-port", "0", "--tls-port", "0")
-        if self.spec is None:
+        if self.case.members:
+            self._compose()
+        elif self.spec is None:
             self._cli("deploy", str(self.model), "--name", "m")
         else:
             self._serve(self.spec)
@@ -54,6 +56,13 @@ class Plane(contestants.Mizzen):
         manifest.write_text(json.dumps(wanted | {"spec": server | spec}))
         self._cli("apply", "-f", str(manifest), "--wait")
 
+    def _compose(self) -> None:
+        for member in self.case.members:
+            self._cli("deploy", str(self.model / f"{member}.joblib"), "--name", member)
+        manifest = self.folder / "graph.json"
+        manifest.write_text(json.dumps(members.graph("m", members.ensemble())))
+        self._cli("apply", "-f", str(manifest), "--wait")
+
 
 def specs(case: Case) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """The name of each configuration that takes part in a case."""
@@ -69,5 +78,7 @@ def specs(case: Case) -> Iterator[tuple[str, dict[str, Any] | None]]:
 
 
 def model_of(case: Case) -> str:
-    """The file to serve, relative to the folder of models or whole."""
+    """The file to serve, relative to the folder of models or whole; the folder where there are several."""
+    if case.members:
+        return questions.MEMBERS
     return f"{case.model}.joblib" if case.model else str(PROGRAMS / "noop.py")

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench import members
+
 Rows = list[list[float]]
 
 JSON = "application/json"
@@ -20,6 +22,8 @@ GRPC = "application/grpc"
 GRPC_PATH = "/inference.GRPCInferenceService/ModelInfer"
 HEADER_LENGTH = "Inference-Header-Content-Length"
 OUTPUT = "predict"
+MEMBERS = "members"
+"""The folder of models that are asked together."""
 LABELS = ("outputs", "predictions", "output", "data")
 """Under which of these keys an answer has its numbers; outer ones first."""
 
@@ -37,6 +41,8 @@ class Case:
     """Numbers travel as bytes, where a server can take them so."""
     grpc: bool = False
     """Asked over gRPC, of those who speak it."""
+    members: tuple[str, ...] = ()
+    """Files of models, in place of `model`, the mean of whose answers is asked for."""
     longer: int = 1
     """So many times the usual window, where a request takes long: enough of them must be answered in it."""
 
@@ -111,7 +117,7 @@ def is_right(given: Sequence[float], wanted: Sequence[float]) -> bool:
 
 
 def train(folder: Path) -> list[Case]:
-    """Write iris.joblib, wide.joblib and forest.joblib, and say what is to be asked of them."""
+    """Write the files of all models, and say what is to be asked of them."""
     import joblib
     import numpy as np
     from sklearn.datasets import load_breast_cancer, load_iris
@@ -136,6 +142,7 @@ def train(folder: Path) -> list[Case]:
         return [int(label) for label in models[name].predict(array)]
 
     wide = labels("wide", many)
+    three = members.train(folder / MEMBERS)
     return [
         Case("iris", "one row of iris", "iris", rows(one), labels("iris", one), (1, 16, 64)),
         Case("grpc", "one row of iris over gRPC", "iris", rows(one), labels("iris", one), (1, 16, 64), grpc=True),
@@ -143,6 +150,15 @@ def train(folder: Path) -> list[Case]:
         Case("json", "1000 x 30 numbers as JSON", "wide", rows(many), wide, (4,)),
         Case("binary", "1000 x 30 numbers as bytes", "wide", rows(many), wide, (4,), binary=True),
         Case("forest", "200 trees, one row", "forest", rows(tree), labels("forest", tree), (64,), longer=2),
+        Case(
+            "ensemble",
+            "the mean of three models of iris",
+            "ensemble",
+            [members.ROW],
+            [members.MEAN],
+            (16,),
+            members=tuple(three),
+        ),
     ]
 
 

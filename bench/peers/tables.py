@@ -16,6 +16,7 @@ TITLES = {
     "json": "1000 x 30 numbers as JSON",
     "binary": "1000 x 30 numbers as bytes",
     "forest": "200 trees, one row",
+    "ensemble": "The mean of three models of iris",
 }
 
 

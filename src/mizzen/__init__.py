@@ -27,11 +27,11 @@ if TYPE_CHECKING:
         Unavailable,
         UnsupportedMediaType,
     )
-    from mizzen.sdk import MizzenWarning, Model, Plane, connect, start
+    from mizzen.sdk import Graph, MizzenWarning, Model, Plane, connect, start
 
 __all__ = [
-    "AlreadyExists", "BadRequest", "Conflict", "DeadlineExceeded", "Expired", "Fault", "Forbidden", "Invalid",
-    "MizzenError", "MizzenWarning", "Model", "ModelFailed", "NoRoom", "NotFound", "Plane", "TooLarge",
+    "AlreadyExists", "BadRequest", "Conflict", "DeadlineExceeded", "Expired", "Fault", "Forbidden", "Graph",
+    "Invalid", "MizzenError", "MizzenWarning", "Model", "ModelFailed", "NoRoom", "NotFound", "Plane", "TooLarge",
     "Unauthenticated", "Unavailable", "UnsupportedMediaType", "connect", "start",
 ]  # fmt: skip
 __version__ = "0.1.0.dev0"

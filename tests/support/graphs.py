@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,10 @@ from tests.support import planes
 API = "/apis/mizzen.dev/v1alpha1/namespaces/default"
 LIMIT = 60.0
 """Seconds, so that an answer that never comes fails its test."""
+
+
+UNVERIFIED = ssl.create_default_context()
+"""Made once: it is what takes longest about a client."""
 
 
 class Answer(NamedTuple):
@@ -48,25 +52,28 @@ class Answer(NamedTuple):
         return self.code, self.said["error"]
 
 
-@dataclass(frozen=True)
 class Graphs:
     """Those of one plane."""
 
-    plane: planes.TestPlane
+    def __init__(self, plane: planes.TestPlane) -> None:
+        self._come_to(plane)
 
-    @cached_property
-    def control(self) -> httpx2.Client:
-        headers = {"authorization": f"Bearer {self.plane.token()}"}
-        return httpx2.Client(base_url=self.plane.control_url, headers=headers, timeout=LIMIT, verify=False)
-
-    @cached_property
-    def asking(self) -> httpx2.Client:
-        """Connections to the inference API are kept; who wants one of its own uses `httpx2` itself."""
-        return httpx2.Client(base_url=self.plane.inference_url, timeout=LIMIT, verify=False)
+    def _come_to(self, plane: planes.TestPlane) -> None:
+        headers = {"authorization": f"Bearer {plane.token()}"}
+        self.plane = plane
+        self.control = httpx2.Client(base_url=plane.control_url, headers=headers, timeout=LIMIT, verify=False)
+        self.asking = httpx2.Client(base_url=plane.inference_url, timeout=LIMIT, verify=False)
+        """Its connections are kept."""
 
     def close(self) -> None:
         self.control.close()
         self.asking.close()
+
+    def restart(self, *flags: str) -> None:
+        """All of the plane; its addresses are others then."""
+        self.close()
+        self.plane.cli("down")
+        self._come_to(planes.started(self.plane.data_dir, *flags))
 
     # Making them
 
@@ -121,6 +128,12 @@ class Graphs:
         """In V2, with a tensor `x` of two rows."""
         body = {**request(value), **more}
         return told(self.asking.post(f"/v2/models/{name}/infer", json=body, headers=dict(headers or {})))
+
+    def ask_apart(self, name: str, **headers: str) -> Answer:
+        """On a connection of its own, which any gateway may take."""
+        with httpx2.Client(base_url=self.plane.inference_url, timeout=LIMIT, verify=UNVERIFIED) as client:
+            heads = {key.replace("_", "-"): value for key, value in headers.items()}
+            return told(client.post(f"/v2/models/{name}/infer", json=request(), headers=heads))
 
     def ask_v1(self, name: str, *rows: Any) -> Answer:
         return told(self.asking.post(f"/v1/models/{name}:predict", json={"instances": list(rows)}))
@@ -297,7 +310,7 @@ def address_of(plane: planes.TestPlane) -> tuple[str, int]:
 def send_and_leave(plane: planes.TestPlane, name: str, until: Callable[[], object]) -> None:
     """A client that asks, and goes away without its answer once something has happened."""
     body = json.dumps(request()).encode()
-    head = f"POST /v2/models/{name}/infer HTTP/1.1\r\nhost: it\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = f"POST /v2/models/{name}/infer HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
     with socket.create_connection(address_of(plane)) as connection:
         connection.sendall(head.encode() + body)
         planes.wait_until(until, "the request is on its way")

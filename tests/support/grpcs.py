@@ -40,6 +40,16 @@ class Caller:
     def infer(self, message: Any, timeout: float = PATIENCE) -> Any:
         return self.method("ModelInfer")(message, timeout=timeout)
 
+    def begun(self, message: Any) -> Any:
+        """A call on its way, which has `cancel` and `result`."""
+        request, response = (messages.of(f"inference.ModelInfer{end}") for end in ("Request", "Response"))
+        call = self.channel.unary_unary(
+            f"/{SERVICE}/ModelInfer",
+            request_serializer=request.SerializeToString,
+            response_deserializer=response.FromString,
+        )
+        return call.future(message, metadata=self.metadata, timeout=PATIENCE)
+
     def check(self, service: str = "") -> Any:
         request = messages.of("grpc.health.v1.HealthCheckRequest")
         call = self.channel.unary_unary(

@@ -86,10 +86,7 @@ def run_cli(
 @contextlib.contextmanager
 def running_plane(data_dir: Path, *flags: str) -> Iterator[TestPlane]:
     try:
-        run_cli(data_dir, "up", *FREE_PORTS, *flags)
-        status = json.loads(run_cli(data_dir, "status", "-o", "json").stdout)
-        names = ("control_url", "inference_url", "tls_url", "grpc_address")
-        yield TestPlane(data_dir, *(status[name] for name in names))
+        yield started(data_dir, *flags)
     except BaseException:
         for log in sorted((data_dir / "logs").glob("*.log")):
             sys.stderr.write(f"---- {log.name}\n{log.read_text(errors='replace')[-3000:]}\n")
@@ -97,6 +94,14 @@ def running_plane(data_dir: Path, *flags: str) -> Iterator[TestPlane]:
     finally:
         run_cli(data_dir, "down", check=False)
         end_all(data_dir)
+
+
+def started(data_dir: Path, *flags: str) -> TestPlane:
+    """Who calls it sees to its end."""
+    run_cli(data_dir, "up", *FREE_PORTS, *flags)
+    status = json.loads(run_cli(data_dir, "status", "-o", "json").stdout)
+    names = ("control_url", "inference_url", "tls_url", "grpc_address")
+    return TestPlane(data_dir, *(status[name] for name in names))
 
 
 def members(data_dir: Path) -> list[psutil.Process]:

@@ -18,6 +18,7 @@ from mizzen.cli import (
     environments,
     explain,
     files,
+    graphs,
     importing,
     inspect,
     kubeconfig,
@@ -57,7 +58,10 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     backups.backup, backups.restore, plugins.plugins,
     kubeconfig.kubeconfig, completion.completion,
 )  # fmt: skip
-_GROUPS = (models.model, versions.version, models.alias, people.user, people.token, secrets.secret, service.service)
+_GROUPS = (
+    models.model, versions.version, models.alias, graphs.graph, people.user, people.token, secrets.secret,
+    service.service,
+)  # fmt: skip
 for _command in _COMMANDS:
     app.command(_command.__name__.rstrip("_"))(_command)  # `import` is a word of Python
 for _group in _GROUPS:

@@ -191,7 +191,7 @@ def predict(
       mizzen predict iris@prod --data @request.json -o json
       mizzen predict iris:2 --data '[[5.1,3.5,1.4,0.2]]'
     """
-    inputs = _read(text)
+    inputs = read_data(text)
 
     async def work(plane: AsyncPlane) -> dict[str, Any]:
         waking = asyncio.create_task(_tell_waking(plane, name))
@@ -207,7 +207,7 @@ def predict(
         output.data(answer, form)
         return
     for tensor in answer["outputs"]:
-        output.say(f"{tensor['name']}: {json.dumps(_nested(tensor['data'], tensor['shape']), ensure_ascii=False)}")
+        output.say(f"{tensor['name']}: {json.dumps(nested(tensor['data'], tensor['shape']), ensure_ascii=False)}")
     output.note(f"{answer.get('model_name', name)} version {answer.get('model_version')}, request {answer.get('id')}")
 
 
@@ -245,7 +245,7 @@ def feedback(
     """
     if reward is None and truth is None:
         raise typer.BadParameter("give --reward, --truth, or both")
-    known = None if truth is None else _read(truth, "--truth", "[0]")
+    known = None if truth is None else read_data(truth, "--truth", "[0]")
     answer = call(
         data_dir,
         lambda plane: plane.feedback(name, id_, reward=reward, truth=known, user=user, routing=routing),
@@ -299,7 +299,8 @@ def _positive(value: float) -> float:
     return value
 
 
-def _read(text: str, option: str = "--data", example: str = "[[5.1,3.5,1.4,0.2]]") -> Any:
+def read_data(text: str, option: str = "--data", example: str = "[[5.1,3.5,1.4,0.2]]") -> Any:
+    """What an option says: JSON, @FILE, or - for stdin. NotFound, BadRequest."""
     name = "stdin" if text == "-" else text[1:]
     try:
         if text == "-":
@@ -336,7 +337,7 @@ async def _unserved(plane: AsyncPlane, name: str) -> str:
     return f"it is registered but not served: 'mizzen serve {wanted}'{promoted}"
 
 
-def _nested(flat: list[Any], shape: list[int]) -> list[Any]:
+def nested(flat: list[Any], shape: list[int]) -> list[Any]:
     """Flat V2 data as lists within lists."""
     for size in reversed(shape[1:]):
         flat = [flat[at : at + size] for at in range(0, len(flat), size)] if size else flat

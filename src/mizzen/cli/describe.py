@@ -77,7 +77,10 @@ def lines(
             yield f"  {title}"
             yield from (f"    {key}: {value}" for key, value in sorted(metadata[title].items()))
     yield from _block("Spec", resource.get("spec") or {})
-    yield from _block("Status", {key: _short(value) for key, value in status.items() if key not in _OWN})
+    nodes = list(_nodes(status.get("nodes")))
+    own = {*_OWN, "nodes"} if nodes else _OWN
+    yield from _block("Status", {key: _short(value) for key, value in status.items() if key not in own})
+    yield from nodes
     yield from _members(model or {})
     yield from _conditions(status.get("conditions") or ())
     if changes:
@@ -98,6 +101,17 @@ def _block(title: str, data: Mapping[str, Any]) -> Iterator[str]:
 def _short(value: Any) -> Any:
     """Without a whole spec within: that of a graph is shown above, and an earlier one in its history."""
     return {key: item for key, item in value.items() if key != "spec"} if isinstance(value, Mapping) else value
+
+
+def _nodes(nodes: Any) -> Iterator[str]:
+    """Of a graph: which can be called, and why others cannot."""
+    known = [node for node in nodes or () if isinstance(node, Mapping) and "ready" in node]
+    if known:
+        yield f"Nodes: {sum(bool(node['ready']) for node in known)} of {len(known)} ready"
+    for node in known:
+        spoken = f" ({node['protocol']})" if node.get("protocol") else ""
+        why = "" if node["ready"] else f": {node.get('reason') or 'not known yet'}"
+        yield f"  {'✓' if node['ready'] else '✗'} {node.get('name', '')}{spoken}{why}"
 
 
 def _members(model: Mapping[str, Any]) -> Iterator[str]:

@@ -138,9 +138,7 @@ def _leaving(layer: Sequence[Place], labels: Mapping[tuple[str, str], str]) -> d
     return found
 
 
-def _ends(
-    place: Place, labels: Mapping[tuple[str, str], str], through: Place | None = None
-) -> list[tuple[str, str]]:
+def _ends(place: Place, labels: Mapping[tuple[str, str], str], through: Place | None = None) -> list[tuple[str, str]]:
     """Lines with a label that come to a place, by way of one above it or of all."""
     sources = {_source(above) for above in place.above if through is None or above is through}
     target = _target(place)

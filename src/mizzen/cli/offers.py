@@ -65,6 +65,10 @@ def callable_names(context: typer.Context, incomplete: str) -> list[str]:
     return _starting(dict.fromkeys(found), incomplete)
 
 
+def graphs(context: typer.Context, incomplete: str) -> list[str]:
+    return _starting(_names("mlgraph", context), incomplete)
+
+
 def logging_names(context: typer.Context, incomplete: str) -> list[str]:
     found = (name for kind in ("inferencemodel", "model") for name in _names(kind, context))
     return _starting(dict.fromkeys((*found, *_PROCESSES)), incomplete)

@@ -8,19 +8,20 @@ want to know are told, children before parents; nobody waits for them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 import hashlib
 import json
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from mizzen.errors import Conflict, Invalid, NotFound
-from mizzen.gateway import routed, truths
+from mizzen.gateway import keeping, routed, truths
 from mizzen.gateway.answers import Answer, told
 from mizzen.gateway.infer import Service
 from mizzen.gateway.queues import Queue
@@ -58,7 +59,8 @@ class _Case(NamedTuple):
     endpoint: Endpoint
     said: Said
     reward: float
-    accuracy: float | None
+    accuracy: Mapping[str, float]
+    """Of nodes whose own answer can be compared with the truth."""
     decisions: list[Decision]
     """Those that can be made now, too."""
     ran: Sequence[Run]
@@ -89,7 +91,9 @@ class Feedback:
         reward = accuracy if said.reward is None else said.reward
         assert reward is not None
         known = _known(decisions, endpoint.graph)
-        case = _Case(endpoint, said, reward, accuracy, known, () if found is None else found.what.ran)
+        ran = () if found is None else found.what.ran
+        own = _own(said, found, endpoint.graph, accuracy)
+        case = _Case(endpoint, said, reward, own, known, ran)
         given = Given(
             uid=kept.uid,
             id=said.id if found is None else found.id.decode(),
@@ -97,7 +101,7 @@ class Feedback:
             reward=reward,
             at=now,
             credits=_credits(known, endpoint.graph, (found.user if found is not None else "") or said.user),
-            scores=[Score(node, version, reward, accuracy) for node, version in case.ran],
+            scores=[Score(node, version, reward, own.get(node)) for node, version in case.ran],
         )
         outcome = await self._given(given, case)
         if outcome == "different":
@@ -129,9 +133,9 @@ class Feedback:
         metrics, endpoint = self._service.metrics, case.endpoint
         for node, arm in {(node, arm) for node, arm, _ in case.decisions} or {("", "")}:
             metrics.rewarded(endpoint.namespace, endpoint.name, node, arm, case.reward)
-        if case.accuracy is not None:
-            for node, version in case.ran:
-                metrics.judged(endpoint.namespace, endpoint.name, node, version, case.accuracy)
+        for node, version in case.ran:
+            if node in case.accuracy:
+                metrics.judged(endpoint.namespace, endpoint.name, node, version, case.accuracy[node])
         if case.ran:
             try:
                 self._tell(case)
@@ -265,6 +269,29 @@ def _accuracy(said: Said, found: Found | None) -> float | None:
     if found is None:
         raise Invalid("truth: without a record there is no answer to compare it with; send a reward")
     raise Invalid(f"truth: the answer had more than {MAX_OUTPUTS} bytes and was not kept; send a reward")
+
+
+def _own(said: Said, found: Found | None, graph: plan.Graph | None, accuracy: float | None) -> Mapping[str, float]:
+    """How right each node that ran was: as the answer was, unless others had a part in that. Of members of an ensemble
+    it is what they gave themselves that counts."""
+    if accuracy is None or found is None:
+        return {}
+    merged = set() if graph is None else _merged(graph)
+    own = {node: accuracy for node, _ in found.what.ran if node not in merged}
+    for node, kept in keeping.parts(found.outputs or b"")[0].items():
+        with contextlib.suppress(ValueError):  # it gave something else than what is answered
+            own[node] = truths.accuracy(kept, said.truth)
+    return own
+
+
+def _merged(graph: plan.Graph) -> set[str]:
+    """Nodes whose answers are merged with those of others on the way."""
+    behind: set[int] = set()
+    for place in reversed(range(len(graph.nodes))):
+        node = graph.nodes[place]
+        if place in behind or node.merge is not None:
+            behind |= set(node.dependencies)
+    return {graph.nodes[place].name for place in behind}
 
 
 def _known(decisions: Sequence[Decision], graph: plan.Graph | None) -> list[Decision]:

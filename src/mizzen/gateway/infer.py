@@ -24,6 +24,7 @@ from mizzen.gateway.traces import Tracer
 from mizzen.protocol import v2
 
 if TYPE_CHECKING:
+    from mizzen.gateway.keeping import Members
     from mizzen.gateway.notes import Notes
     from mizzen.gateway.sampling import Samples
 
@@ -141,10 +142,12 @@ class Asked(NamedTuple):
 class Inference(Placed):
     """One inference request. It ends once: with `reply`, or silently when it is cancelled."""
 
-    __slots__ = ("dialect", "id_json", "named", "notes", "plain", "sample", "seconds", "user")
+    __slots__ = ("dialect", "id_json", "members", "named", "notes", "plain", "sample", "seconds", "user")
 
     dialect: Dialect
     id_json: bytes
+    members: Members
+    """What an ensemble made its answer of, where records are kept."""
     named: bool
     """Its caller has said what it is called."""
     notes: Notes | None
@@ -170,6 +173,7 @@ class Inference(Placed):
         self.seconds = endpoint.timeout
         self.notes = endpoint.notes
         self.named = True
+        self.members = ()
         self.work = None
         self.live = True
         self.alone = False

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from mizzen.gateway import dialects
 from mizzen.selection.records.log import Log
+from mizzen.selection.records.segments import MAX_OUTPUTS
 
 if TYPE_CHECKING:
     from mizzen.gateway.infer import Inference
 
 JSON, RAW, V1 = b"j", b"r", b"1"
 """The first byte of what is kept of an answer: in which form the rest is."""
+MERGED = b"m"
+"""Before that: of an answer that was merged, what each member gave, and then the answer."""
+
+Members = Sequence[tuple[str, bytes]]
+"""Nodes, and what they answered, all of it as bytes."""
+_LENGTH = struct.Struct("<I")
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 
 
 class Keeper:
@@ -26,6 +39,8 @@ class Keeper:
         """An answer is about to leave. `what`: see `what_of`."""
         log = self.log
         form = JSON if call.plain else V1 if call.dialect is dialects.V1 else RAW
+        if call.members:
+            form = _merged(call.members, len(payload)) + form
         user = call.user.encode() if call.endpoint.bound is not None else b""
         if call.named:
             id_ = log.reserve()
@@ -33,3 +48,19 @@ class Keeper:
             log.name(id_, call.id)
         else:
             log.write(call.id, what, user, form + payload)
+
+
+def parts(kept: bytes) -> tuple[dict[str, bytes], bytes]:
+    """What members gave, by node, and the answer, both as they were kept. ValueError."""
+    if kept[:1] != MERGED:
+        return {}, kept
+    (length,) = _LENGTH.unpack_from(kept, 1)
+    at = 1 + _LENGTH.size
+    return {node: RAW + payload for node, payload in _decode(kept[at : at + length])}, kept[at + length :]
+
+
+def _merged(members: Members, room: int) -> bytes:
+    """Empty where there is no room for it beside the answer."""
+    text = _encode(members)
+    head = MERGED + _LENGTH.pack(len(text)) + text
+    return head if len(head) + room < MAX_OUTPUTS else b""

@@ -50,6 +50,10 @@ def accuracy(kept: bytes, truth: Any) -> float:
 
     ValueError, in words for who sent it, when the two cannot be compared.
     """
+    try:
+        kept = keeping.parts(kept)[1]
+    except (msgspec.DecodeError, struct.error) as error:
+        raise ValueError("the answer that was kept cannot be read") from error
     outputs = {output.name: output for output in outputs_of(kept)}
     if not outputs:
         raise ValueError("the answer has no outputs to compare it with")

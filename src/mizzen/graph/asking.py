@@ -17,7 +17,7 @@ Entries = list[v2.Entry]
 
 ROUTE = "route"
 """The output that says which nodes a router takes."""
-_LENGTH = struct.Struct("<I")
+PENDING = "pending_requests"
 _NUMBER = struct.Struct("<q")
 
 
@@ -42,8 +42,7 @@ def without_route(entries: Entries) -> tuple[Entries, str | None]:
 
 
 def _entry(name: str, text: str) -> v2.Entry:
-    if text.isdigit():
+    if name == PENDING:
         return name, "INT64", [1], frames.RAW, memoryview(_NUMBER.pack(int(text)))
-    names = [each.encode() for each in text.split(",")]
-    data = b"".join(_LENGTH.pack(len(each)) + each for each in names)
-    return name, "BYTES", [len(names)], frames.RAW, memoryview(data)
+    names = text.split(",")
+    return name, "BYTES", [len(names)], frames.JSON, memoryview(v2.to_json(names))  # as text, which models get as `str`

@@ -85,6 +85,22 @@ def _describe(text: bytes) -> tuple[int, list[Described]]:
     return known
 
 
+def legible(entries: Message) -> Message:
+    """Text as JSON has it, as far as it is text: a model gets `str` then, as from who calls it directly."""
+    if all(entry[1] != "BYTES" for entry in entries):
+        return entries
+    return [_legible(entry) if entry[1] == "BYTES" and entry[3] == RAW else entry for entry in entries]
+
+
+def _legible(entry: v2.Entry) -> v2.Entry:
+    name, datatype, shape, _, data = entry
+    try:
+        texts = [str(value, "utf-8") for value in elements.unpacked(datatype, shape, data)]
+    except UnicodeDecodeError:
+        return entry
+    return name, datatype, shape, JSON, memoryview(v2.to_json(texts))
+
+
 def described(text: bytes) -> list[Described]:
     """What a reply says of its outputs. ValueError."""
     return (_described.get(text) or _describe(text))[1]

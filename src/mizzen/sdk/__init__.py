@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mizzen.sdk.sync import MizzenWarning, Model, Plane, connect, start
+    from mizzen.sdk.sync import Graph, MizzenWarning, Model, Plane, connect, start
 
-__all__ = ["MizzenWarning", "Model", "Plane", "connect", "start"]
+__all__ = ["Graph", "MizzenWarning", "Model", "Plane", "connect", "start"]
 
 
 def __getattr__(name: str) -> Any:

@@ -109,9 +109,7 @@ class Looking(Resources):
         """A graph as it is now: {"nodes", "edges", …}, with what passed between them in the last ten seconds."""
         return await self.request("GET", f"/graph/{escaped(name)}", params=self.within(namespace), timeout=5.0)
 
-    async def graph_state(
-        self, name: str, *, user: str | None = None, namespace: str | None = None
-    ) -> dict[str, Any]:
+    async def graph_state(self, name: str, *, user: str | None = None, namespace: str | None = None) -> dict[str, Any]:
         """What the bandits of a graph have learnt, of all or of one user, and how well each version does at each node:
         {"nodes": [{"arms"}], "quality"}."""
         params = {**self.within(namespace), "user": user}

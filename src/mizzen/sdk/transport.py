@@ -223,6 +223,11 @@ def failure(code: int, body: bytes) -> errors.MizzenError:
     return kind(str(message or f"the plane answered {code}"), hint=hint, faults=faults)
 
 
+def error_of(code: int, text: str) -> errors.MizzenError:
+    """What the inference API means by a code and a text, where they come within an answer."""
+    return failure(code, json.dumps({"error": text}).encode())
+
+
 def _harmless(error: Exception, method: str) -> bool:
     """May this be tried again? Nothing was sent, or asking twice changes nothing."""
     if isinstance(error, httpx2.ConnectError):

@@ -36,8 +36,8 @@ def test_the_commands_of_the_public_surface_are_there() -> None:
     assert set(COMMANDS) == {
         "up", "down", "status", "deploy", "serve", "scale", "undeploy", "promote", "predict", "get", "delete", "logs",
         "history", "apply", "lint", "diff", "explain", "describe", "rollback", "permit", "limit", "whoami", "audit",
-        "completion", "import", "environments", "kubeconfig", "top", "backup", "restore", "plugins",
-        "service install", "service uninstall", "service status",
+        "completion", "import", "environments", "kubeconfig", "top", "backup", "restore", "plugins", "feedback",
+        "service install", "service uninstall", "service status", "graph show", "graph explain", "graph state",
         "model create", "model list", "model describe", "model delete", "version add", "version list",
         "version describe", "version trust", "version delete", "alias set", "alias list", "alias delete", "user add",
         "user list", "user delete", "token create", "token list", "token revoke", "secret set", "secret list",

@@ -122,15 +122,15 @@ def test_a_narrow_terminal_gets_fewer_columns_instead_of_cut_ones(width: int, co
 class Screen:
     """A real terminal with the command in it."""
 
-    def __init__(self, plane: Answers, folder: Path) -> None:
+    def __init__(self, plane: Answers, folder: Path, words: tuple[str, ...]) -> None:
         self.terminal, inner = pty.openpty()
         self.before = termios.tcgetattr(inner)
         environ = {**os.environ, "MIZZEN_URL": plane.url, "MIZZEN_TOKEN": "t", "TERM": "xterm", "COLUMNS": "160"}
         environ.pop("MIZZEN_DATA_DIR", None)
         # A session of its own, so that Ctrl-C in this terminal reaches it and nobody else.
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _IN_TERMINAL], stdin=inner, stdout=inner, stderr=inner, cwd=folder, env=environ,
-            start_new_session=True,
+            [sys.executable, "-c", _IN_TERMINAL, *words], stdin=inner, stdout=inner, stderr=inner, cwd=folder,
+            env=environ, start_new_session=True,
         )  # fmt: skip
         self._inner = inner
         self.seen = ""
@@ -164,15 +164,15 @@ class Screen:
 _IN_TERMINAL = """
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-sys.argv = ["mizzen", "top"]
+sys.argv[0] = "mizzen"
 from mizzen.cli.main import main
 main()
 """
 
 
 @contextmanager
-def screen(plane: Answers, folder: Path) -> Iterator[Screen]:
-    shown = Screen(plane, folder)
+def screen(plane: Answers, folder: Path, *words: str) -> Iterator[Screen]:
+    shown = Screen(plane, folder, words or ("top",))
     try:
         yield shown
     finally:

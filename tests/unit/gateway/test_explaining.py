@@ -56,9 +56,13 @@ GRAPHS = {
         node("left", 1, **called("doubles")),
         node("right", 1, **called("doubles")),
     ),
-    "bandit": (node("pick", children=(1, 2), route=MAB), node("one", 0, **called("adds")), node("two", 0, **called("adds"))),
+    "bandit": (
+        node("pick", children=(1, 2), route=MAB),
+        node("one", 0, **called("adds")),
+        node("two", 0, **called("adds")),
+    ),
     "large": (node("whole", **called("many")),),
-}  # fmt: skip
+}
 
 
 def table(addresses: dict[str, str]) -> plan.Table:
@@ -68,10 +72,9 @@ def table(addresses: dict[str, str]) -> plan.Table:
     )
     kept = plan.Kept(uid=UID, max_bytes=1 << 20, max_seconds=3600.0)
     plans = {name: ("7", plan.Plan(servers=(f"default/{name}",))) for name in addresses}
-    plans |= {
-        name: ("3", plan.Plan(graph=plan.Graph(uid=f"{UID[:-1]}{at}", generation=3, nodes=nodes), kept=kept if name == "bandit" else None))
-        for at, (name, nodes) in enumerate(GRAPHS.items())
-    }  # fmt: skip
+    for name, nodes in GRAPHS.items():
+        graph = plan.Graph(uid=UID if name == "bandit" else name, generation=3, nodes=nodes)
+        plans[name] = "3", plan.Plan(graph=graph, kept=kept if name == "bandit" else None)
     routes = tuple(
         plan.Route(namespace="default", name=name, version=version, plan=each, versions={version: each})
         for name, (version, each) in plans.items()

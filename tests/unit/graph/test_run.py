@@ -15,7 +15,8 @@ from msgspec import structs
 
 from mizzen.graph import plan
 from mizzen.graph.messages import array_of
-from mizzen.graph.run import CALL, MERGE, REQUEST, Entries, Failure, Mark, Message, Run, Shape, said, shapes_of
+from mizzen.graph.run import CALL, MERGE, REQUEST, Entries, Failure, Mark, Message, Run
+from mizzen.graph.shapes import Shape, said, shapes_of
 from mizzen.protocol import frames
 from tests.unit.graph import reference
 from tests.unit.graph.random_graphs import Case, cases, random_case

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mizzen.graph.plan import Policy
-from mizzen.kinds.graph.spec import GraphServing, MLGraphStatus, NodeState
-from mizzen.kinds.meta import Condition, Meta, Resource
+from mizzen.kinds.graph.spec import MLGraphStatus
+from mizzen.kinds.meta import Meta, Resource
 from mizzen.protocol.counts import Counts, GraphNode, write
 from mizzen.selection import database
 from mizzen.selection.database import Credit, Given, Quality, Score
@@ -35,7 +35,9 @@ SPEC: dict[str, Any] = {
     ]
 }
 KEY = ("default", "iris", "1")
-KNOWN = Known({KEY: Served(("iris-1",), 1, 1)}, judged={("u", "b"): ("default", "iris"), ("v", ""): ("default", "iris")})
+KNOWN = Known(
+    {KEY: Served(("iris-1",), 1, 1)}, judged={("u", "b"): ("default", "iris"), ("v", ""): ("default", "iris")}
+)
 
 
 class Steady:
@@ -48,6 +50,7 @@ class Steady:
 
 def nodes(step: int) -> list[GraphNode]:
     """Ten requests a second, nine of them by way of `b`."""
+
     def node(name: str, **more: Any) -> GraphNode:
         return GraphNode(namespace="default", graph="g", node=name, **more)
 
@@ -99,23 +102,28 @@ def make(
 
     async def write() -> Resource:
         made = await plane.store.create(Resource("MLGraph", Meta("g"), spec), "admin")
-        states = tuple(
-            NodeState(name=node["name"], ready=node["name"] != away, reason="" if node["name"] != away else "no server")
+        states = [
+            {"name": node["name"], "ready": node["name"] != away, "reason": "no server" if node["name"] == away else ""}
             for node in spec["dag"]
-        )
-        told = status or MLGraphStatus(
-            conditions=(_condition("Accepted"), _condition("Ready", "False" if away else "True")),
+        ]
+        told = status or _status(
+            _condition("Accepted"),
+            _condition("Ready", "False" if away else "True"),
             url="http://x/v2/models/g",
             nodes=states,
-            serving=GraphServing(generation=1, spec=dict(spec)),
+            serving={"generation": 1, "spec": dict(spec)},
         )
         return await plane.store.update_status(made.with_status(told), "system")
 
     return plane.run(write())
 
 
-def _condition(type_: str, status: Any = "True") -> Condition:
-    return Condition(type=type_, status=status, reason="Because", message=f"{type_} is {status}")
+def _condition(type_: str, status: str = "True") -> dict[str, str]:
+    return {"type": type_, "status": status, "reason": "Because", "message": f"{type_} is {status}"}
+
+
+def _status(*conditions: dict[str, str], **more: Any) -> MLGraphStatus:
+    return MLGraphStatus.model_validate({"conditions": list(conditions), **more})
 
 
 def learn(folder: Path, uid: str) -> None:
@@ -171,16 +179,15 @@ def test_edges_are_told_with_what_passes(plane: Harness) -> None:
 
 def test_a_graph_that_is_not_accepted_is_told_as_it_answers(plane: Harness) -> None:
     before = {"dag": [{"name": "old", "implementation": {"kfservice": "iris"}}]}
-    refused = MLGraphStatus(
-        conditions=(_condition("Accepted", "False"), _condition("Ready")), serving=GraphServing(generation=1, spec=before)
-    )
+    answers = {"generation": 1, "spec": before}
+    refused = _status(_condition("Accepted", "False"), _condition("Ready"), serving=answers)
     make(plane, status=refused)
     told = plane.client().get("/graph/g").json()
     assert ([node["name"] for node in told["nodes"]], told["generation"]) == (["old"], 1)
 
 
 def test_a_graph_that_never_was_accepted_has_no_nodes(plane: Harness) -> None:
-    make(plane, {"dag": [{"name": "a", "dependencies": 7}]}, status=MLGraphStatus(conditions=(_condition("Accepted", "False"),)))
+    make(plane, {"dag": [{"name": "a", "dependencies": 7}]}, status=_status(_condition("Accepted", "False")))
     told = plane.client().get("/graph/g").json()
     assert (told["nodes"], told["edges"], told["serving"], told["ready"]) == ([], [], None, False)
     assert plane.client().get("/graph/g/state").json()["nodes"] == []

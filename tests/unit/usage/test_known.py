@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mizzen.graph import plan
 from mizzen.graph.plan import Plan, Route, Table
 from mizzen.kinds.meta import Meta, OwnerReference, Resource
 from mizzen.usage.known import Kept, Served, known
@@ -60,3 +61,24 @@ def test_it_is_made_anew_when_something_changed() -> None:
     assert kept() is first
     told[:3] = ["2", None, []]
     assert kept().served == {}
+
+
+def test_what_feedback_is_kept_for_is_known_by_uid_and_node() -> None:
+    nodes = (
+        plan.Node(name="a", children=(1, 2)),
+        plan.Node(name="b", dependencies=(0,), call=plan.Callee(name="iris-1")),
+        plan.Node(name="c", dependencies=(0,), call=plan.Callee(service="default/g/c")),
+    )
+    graph = plan.Graph(uid="u", generation=1, nodes=nodes)
+    kept = {uid: plan.Kept(uid=uid, max_bytes=1, max_seconds=1.0) for uid in ("u", "v")}
+    plans = {
+        "g": plan.Plan(graph=graph, kept=kept["u"]), "h": plan.Plan(graph=graph), "iris-1": plan.Plan(kept=kept["v"]),
+    }  # fmt: skip
+    routes = tuple(
+        plan.Route(
+            namespace="default", name=name, version="1", plan=each, model="iris" if name == "iris-1" else "",
+        )
+        for name, each in plans.items()
+    )  # fmt: skip
+    found = known(plan.Table(routes=routes), (), ())
+    assert found.judged == {("u", "b"): ("default", "iris"), ("v", ""): ("default", "iris")}

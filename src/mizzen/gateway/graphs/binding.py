@@ -20,7 +20,8 @@ from mizzen.gateway.keeping import Keeper
 from mizzen.gateway.notes import Notes, Value
 from mizzen.gateway.signature import Hello, Signature, Tensor
 from mizzen.graph import merging, messages, plan, routing
-from mizzen.graph.run import Choose, Run, Shape, shapes_of
+from mizzen.graph.run import Run
+from mizzen.graph.shapes import Choose, Shape, shapes_of
 from mizzen.protocol.v2 import Entry
 from mizzen.selection.records.record import what_of
 from mizzen.selection.view import Selector

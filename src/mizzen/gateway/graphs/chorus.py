@@ -9,16 +9,14 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from mizzen.gateway.calls import BAD_REQUEST, FAILED, LOST, OK, Call, Placed
+from mizzen.gateway.calls import BAD_REQUEST, FAILED, LOST, OK, Call
 from mizzen.gateway.graphs.binding import BoundGraph, Told
-from mizzen.gateway.graphs.targets import Target
+from mizzen.gateway.graphs.targets import Errand, Target
 from mizzen.gateway.infer import Inference
-from mizzen.gateway.metrics import GONE
 from mizzen.gateway.notes import Value
-from mizzen.gateway.routes import Endpoint
 from mizzen.graph import merging, messages
 from mizzen.graph.means import Means
-from mizzen.graph.run import Shape
+from mizzen.graph.shapes import Shape
 from mizzen.protocol.v2 import Entry
 from mizzen.selection.records.record import what_of
 
@@ -64,7 +62,7 @@ class Chorus:
         call.work = song
         entries, names = item[0], item[1]
         now = call.began
-        voices = song.voices = [Voice(song, place, target) for place, target in enumerate(self.targets)]
+        voices = song.voices = [Voice(song, place) for place in range(len(self.targets))]
         tallies = self.tallies
         for voice, target in zip(voices, self.targets, strict=True):
             if not voice.live:
@@ -119,7 +117,7 @@ class Song:
             for voice in self.voices[place + 1 :]:
                 if voice.live:
                     self._left -= 1
-                    voice.cancel(now)
+                    voice.drop(now)
         if not self._left:
             self._end(now)
 
@@ -129,7 +127,7 @@ class Song:
     def abandon(self) -> None:
         now = self._chorus.bound.clock()
         for voice in self.voices:
-            voice.cancel(now)
+            voice.drop(now)
 
     def _end(self, now: float) -> None:
         call, chorus = self._call, self._chorus
@@ -151,6 +149,8 @@ class Song:
             return
         chorus.tallies[chorus.place].ran += 1
         call.notes = chorus.told
+        if chorus.bound.keeper is not None:
+            call.members = list(zip(chorus.keys, payloads, strict=True))
         call.settle(OK, payload, now)
 
     def _merged(self, payloads: list[bytes], names: list[str] | None, raw: Any, looks: bool) -> bytes:
@@ -180,32 +180,20 @@ class _Unwanted(ValueError):
     """The caller wants an output that there is not."""
 
 
-class Voice(Placed):
+class Voice(Errand):
     """The call of one member."""
 
-    __slots__ = ("_song", "_target", "asks", "headers", "place", "route")
+    __slots__ = ("_song", "place")
 
-    def __init__(self, song: Song, place: int, target: Target) -> None:
+    def __init__(self, song: Song, place: int) -> None:
         self._song = song
-        self._target = target
         self.place = place
         self.live = True
 
     def begin(self, call: Inference, target: Target, entries: list[Entry], names: list[str] | None, now: float) -> None:
-        self.asks = None
-        self.headers = ()
-        self.route: str | None = None
-        self.work = None
-        self.alone = False
-        self.id = call.id
-        self.options = call.options
+        self.sent(target, call, now, call.deadline)
         self.size = call.size
-        self.began = now
-        self.deadline = min(call.deadline, now + target.timeout)
-        endpoint, signature = target.endpoint, target.signature
-        if endpoint is not None:
-            self.endpoint = endpoint
-            endpoint.counters.in_flight += 1
+        signature = target.signature
         if signature is not None:
             try:
                 entries = signature.adapt(entries)
@@ -215,12 +203,18 @@ class Voice(Placed):
         self.item: Any = (entries, names, True)
         target.submit(self)
 
+    def drop(self, now: float) -> None:
+        """Nobody wants it any more; it may not have been sent yet."""
+        if hasattr(self, "target"):
+            self.cancel(now)
+        self.live = False
+
     def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
         if not self.live:
             return
         self.live = False
         self.item = None
-        song, place, endpoint = self._song, self.place, self._target.endpoint
+        song, place, endpoint = self._song, self.place, self.target.endpoint
         chorus = song._chorus  # noqa: SLF001 - its own
         seconds = now - self.began
         if endpoint is not None:
@@ -238,26 +232,3 @@ class Voice(Placed):
         tally.codes[code] += 1
         name = chorus.bound.shapes[place].name.encode()
         song.failed(place, (LOST if code == FAILED else code, b"node '%b': %b" % (name, payload), retry, lacking), now)
-
-    def found(self, payload: bytes, now: float, mark: bytes) -> None:
-        self.settle(OK, payload, now)
-
-    def cancel(self, now: float) -> None:
-        if not self.live:
-            return
-        self.live = False
-        self.item = None
-        target = self._target
-        if target.endpoint is not None:
-            target.endpoint.counters.ended(GONE, now - self.began)
-        elif target.pool is not None:
-            target.pool.gone(self)
-        if self.work is not None:
-            self.work.abandon()
-
-    def move(self, endpoint: Endpoint) -> None:
-        self.endpoint.counters.in_flight -= 1
-        self._target = Target(endpoint)
-        self.endpoint = endpoint
-        endpoint.counters.in_flight += 1
-        endpoint.submit(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
@@ -93,6 +94,8 @@ class Making:
                     graphs.setdefault(id(bound), (bound, []))[1].append(endpoint)
         for bound, endpoints in graphs.values():
             bound.bind(self._finder(routes, endpoints[0].namespace))
+        if any(node.merge is not None for bound, _ in graphs.values() for node in bound.graph.nodes):
+            importlib.import_module("mizzen.protocol.tensors")  # numpy: not when the first large answers are merged
         # Only now: how a graph is asked goes by what it calls.
         for bound, endpoints in graphs.values():
             submit = submit_of(bound)
@@ -107,8 +110,7 @@ class Making:
             self._keepers.pop(gone).log.close()
 
     async def close(self) -> None:
-        for pool in self.pools.values():
-            pool.retire()
+        await asyncio.gather(*(pool.abort() for pool in self.pools.values()))
         self.pools.clear()
         for keeper in self._keepers.values():
             keeper.log.close()

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mizzen.gateway.calls import BAD_REQUEST, FAILED, LOST, OK, Call, Placed
+from mizzen.gateway.calls import BAD_REQUEST, FAILED, LOST, OK, Call
 from mizzen.gateway.graphs.binding import BoundGraph, Told
 from mizzen.gateway.graphs.chorus import Chorus, is_chorus
 from mizzen.gateway.graphs.tally import NodeTally
-from mizzen.gateway.graphs.targets import Target
+from mizzen.gateway.graphs.targets import Errand, Target
 from mizzen.gateway.infer import Inference
 from mizzen.gateway.metrics import GONE
 from mizzen.gateway.notes import Value
-from mizzen.gateway.routes import Endpoint
 from mizzen.graph import messages
-from mizzen.graph.run import Entries, Shape
+from mizzen.graph.run import Entries
+from mizzen.graph.shapes import Shape
 from mizzen.selection.records.record import what_of
 
 CEILING_MS = 60_000
@@ -197,37 +197,24 @@ class Chain:
         self.told = Told(parameters, range(len(self.targets)), (), bound.keeper, what)
 
 
-class Hop(Placed):
+class Hop(Errand):
     """A call that goes from one node of a chain to the next."""
 
-    __slots__ = ("_call", "_chain", "_place", "_target", "asks", "headers", "route")
+    __slots__ = ("_call", "_chain", "_place")
 
     def __init__(self, chain: Chain, call: Inference) -> None:
         self._chain = chain
         self._call = call
         self._place = 0
-        self._target = chain.targets[0]
-        self.asks = None
-        self.headers = ()
-        self.route: str | None = None
-        self.work = None
         self.live = True
-        self.id = call.id
-        self.options = call.options
         self.size = call.size
 
     def go(self, entries: Entries, now: float) -> None:
         """To the node whose turn it is."""
         chain, call, place = self._chain, self._call, self._place
-        target = self._target = chain.targets[place]
+        target = chain.targets[place]
+        self.sent(target, call, now, call.deadline)
         signature = target.signature
-        self.began = now
-        self.alone = False
-        self.deadline = min(call.deadline, now + target.timeout)
-        endpoint = target.endpoint
-        if endpoint is not None:
-            self.endpoint = endpoint
-            endpoint.counters.in_flight += 1
         chain.bound.tallies[place].ran += 1
         if signature is not None:
             try:
@@ -241,7 +228,7 @@ class Hop(Placed):
     def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
         if not self.live:
             return
-        chain, place, endpoint = self._chain, self._place, self._target.endpoint
+        chain, place, endpoint = self._chain, self._place, self.target.endpoint
         seconds = now - self.began
         if endpoint is not None:
             endpoint.counters.ended(code, seconds)
@@ -264,33 +251,10 @@ class Hop(Placed):
             return
         self._place = place + 1
         self.size = messages.size_of(entries)
-        self.go(entries, now)
-
-    def found(self, payload: bytes, now: float, mark: bytes) -> None:
-        self.settle(OK, payload, now)
-
-    def cancel(self, now: float) -> None:
-        if not self.live:
-            return
-        self.live = False
-        self.item = None
-        target = self._target
-        if target.endpoint is not None:
-            target.endpoint.counters.ended(GONE, now - self.began)
-        elif target.pool is not None:
-            target.pool.gone(self)
-        if self.work is not None:
-            self.work.abandon()
+        self.go(messages.legible(entries), now)
 
     def abandon(self) -> None:
         self.cancel(self._chain.bound.clock())
-
-    def move(self, endpoint: Endpoint) -> None:
-        self.endpoint.counters.in_flight -= 1
-        self._target = Target(endpoint)
-        self.endpoint = endpoint
-        endpoint.counters.in_flight += 1
-        endpoint.submit(self)
 
     def _end(self, code: int, payload: bytes, now: float, retry: int = 1, lacking: bytes = b"") -> None:
         self.live = False

@@ -11,7 +11,8 @@ from mizzen.gateway.routes import Endpoint
 from mizzen.gateway.services.pool import ServicePool
 from mizzen.gateway.signature import Hello, Signature
 from mizzen.graph import plan
-from mizzen.graph.run import Message, Shape
+from mizzen.graph.run import Message
+from mizzen.graph.shapes import Shape
 
 if TYPE_CHECKING:
     from mizzen.gateway.graphs.walk import Walk
@@ -67,41 +68,38 @@ class Target:
         return "" if self.ready else "nobody answers there"
 
     def _refuse(self, call: Call) -> None:
-        assert isinstance(call, Placed)
         call.settle(UNAVAILABLE, self.missing.encode(), call.began, lacking=NOBODY)
 
 
-class Step(Placed):
-    """One call of what a node calls."""
+class Errand(Placed):
+    """A call of what a node calls, for a request on its way. Whoever derives from it says what comes of its end."""
 
-    __slots__ = ("asks", "headers", "message", "phase", "route", "shape", "target", "walk", "whole")
+    __slots__ = ("asks", "headers", "route", "target")
 
-    def __init__(self, walk: Walk, shape: Shape, phase: int, message: Message, target: Target) -> None:
-        self.walk = walk
-        self.shape = shape
-        self.phase = phase
-        self.message = message
+    target: Target
+    asks: dict[str, str] | None
+    """What it is asked beside its tensors, such as which nodes a router may take."""
+    headers: tuple[tuple[bytes, bytes], ...]
+    """Of the request, which go on with it."""
+    route: str | None
+    """What a router said."""
+
+    def sent(self, target: Target, call: Placed, now: float, deadline: float) -> None:
+        """It is about to be handed to `target`. `call`: the request that it is for."""
         self.target = target
-        self.whole = False
-        """Its answer is that to the request, in the form that was asked for."""
-        self.asks: dict[str, str] | None = None
-        """What it is asked beside its tensors, such as which nodes a router may take."""
-        self.headers: tuple[tuple[bytes, bytes], ...] = ()
-        """Of the request, which go on with it."""
-        self.route: str | None = None
-        """What a router said."""
+        self.asks = None
+        self.headers = ()
+        self.route = None
         self.work = None
-        self.live = True
         self.alone = False
-
-    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
-        if self.live:
-            self.live = False
-            self.item: Any = None
-            endpoint = self.target.endpoint
-            if endpoint is not None:
-                endpoint.counters.ended(code, now - self.began)
-            self.walk.settled(self, code, payload, now, retry=retry, lacking=lacking)
+        self.id = call.id
+        self.options = call.options
+        self.began = now
+        self.deadline = min(deadline, now + target.timeout)
+        endpoint = target.endpoint
+        if endpoint is not None:
+            self.endpoint = endpoint
+            endpoint.counters.in_flight += 1
 
     def found(self, payload: bytes, now: float, mark: bytes) -> None:
         self.settle(OK, payload, now)
@@ -110,7 +108,7 @@ class Step(Placed):
         if not self.live:
             return
         self.live = False
-        self.item = None
+        self.item: Any = None
         target = self.target
         if target.endpoint is not None:
             target.endpoint.counters.ended(GONE, now - self.began)
@@ -125,6 +123,30 @@ class Step(Placed):
         self.endpoint = endpoint
         endpoint.counters.in_flight += 1
         endpoint.submit(self)
+
+
+class Step(Errand):
+    """What a node on a walk asks for."""
+
+    __slots__ = ("message", "phase", "shape", "walk", "whole")
+
+    def __init__(self, walk: Walk, shape: Shape, phase: int, message: Message) -> None:
+        self.walk = walk
+        self.shape = shape
+        self.phase = phase
+        self.message = message
+        self.whole = False
+        """Its answer is that to the request, in the form that was asked for."""
+        self.live = True
+
+    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
+        if self.live:
+            self.live = False
+            self.item = None
+            endpoint = self.target.endpoint
+            if endpoint is not None:
+                endpoint.counters.ended(code, now - self.began)
+            self.walk.settled(self, code, payload, now, retry=retry, lacking=lacking)
 
 
 def named(callee: plan.Callee) -> str:

@@ -12,7 +12,8 @@ from mizzen.gateway.graphs.targets import Step, Target
 from mizzen.gateway.infer import Inference
 from mizzen.graph import merging, messages
 from mizzen.graph.asking import asking, without_route
-from mizzen.graph.run import CALL, MERGE, REQUEST, Entries, Failure, Mark, Message, Run, Shape, said
+from mizzen.graph.run import CALL, MERGE, REQUEST, Entries, Failure, Mark, Message, Run
+from mizzen.graph.shapes import Shape, said
 
 if TYPE_CHECKING:
     from mizzen.gateway.graphs.binding import BoundGraph
@@ -79,6 +80,8 @@ class Walk(Run):
     ) -> None:
         target: Target = shape.target if phase == CALL else shape.merge_target if phase == MERGE else shape.route_target
         signature = target.signature
+        if message.origin != REQUEST and target.endpoint is not None:
+            entries = messages.legible(entries)
         if signature is not None:
             try:
                 entries = signature.adapt(asking(entries, asks, signature.names) if asks else entries)
@@ -86,7 +89,8 @@ class Walk(Run):
                 self.failed(shape, message, self._unfit(shape, message, str(fault)))
                 return
         call, now = self.call, self.bound.clock()
-        step = Step(self, shape, phase, message, target)
+        step = Step(self, shape, phase, message)
+        step.sent(target, call, now, deadline)
         if phase == CALL and shape.direct and self.style is None and self.seen is None:
             step.whole = True
             step.item = (entries, self.names) if not self.raw else (entries, self.names, self.raw)
@@ -94,16 +98,8 @@ class Walk(Run):
             step.item = (entries, self._wanted(shape) if phase == CALL and self.names else None, True)
         step.asks = asks
         step.headers = self.headers
-        step.id = call.id
-        step.options = call.options
         step.size = call.size if message.origin == REQUEST else messages.size_of(entries)
-        step.began = now
-        step.deadline = min(deadline, now + target.timeout)
         self.waiting.add(step)
-        endpoint = target.endpoint
-        if endpoint is not None:
-            step.endpoint = endpoint
-            endpoint.counters.in_flight += 1
         target.submit(step)
 
     def settled(
@@ -157,8 +153,12 @@ class Walk(Run):
             copy.begin(self.bound.clock())
 
     def compared(self, shape: Shape, members: Sequence[merging.Member]) -> None:
-        if self.bound.looks(len(members)):
-            self.bound.compare(shape, members)
+        bound = self.bound
+        if bound.looks(len(members)):
+            bound.compare(shape, members)
+        if bound.keeper is not None and isinstance(self.call, Inference):
+            given = [(member.key, messages.to_payload(member.entries, True)) for member in members]
+            self.call.members = [*self.call.members, *given]
 
     # The end
 

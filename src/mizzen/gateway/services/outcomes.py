@@ -71,8 +71,6 @@ def _good(answer: Answer, asked: Asked, speech: Speech) -> Outcome:
     if coding != b"identity":
         raise ValueError(f"with a body packed as {v2.cited(coding.decode('latin-1'))}, which was not asked for")
     said = speech.read(asked, answer) if answer.body.strip() else Said([])
-    if not said.outputs and not asked.asks:  # a router leaves the message as it is, a merge waits for more
-        raise ValueError("gave no outputs")
     header = answer.headers.get(ROUTE)
     told = None if header is None else _route(header.decode("latin-1"))
     route = None if said.route is None else _route(said.route)
@@ -80,6 +78,8 @@ def _good(answer: Answer, asked: Asked, speech: Speech) -> Outcome:
         raise ValueError(
             f"its header MLGraph-Route says '{v2.cited(told)}', and its parameter route says '{v2.cited(route)}'"
         )
+    if not said.outputs and not asked.asks:  # a router leaves the message as it is, a merge waits for more
+        raise ValueError("gave no outputs")
     outputs = messages.to_payload(chosen(said.outputs, asked.names), asked.raw)
     return Outcome(OK, outputs, route=told if told is not None else route)
 

@@ -191,7 +191,9 @@ class ServicePool:
         self._note(peer, peer.why, self._clock())
         if exchange is not None and self._out.get(exchange.call) is exchange:
             self._release(exchange)
-            self._refuse(exchange.call, f"{self._who} cannot be reached: {peer.why}")
+            self._waiting[exchange.call] = exchange  # another address may be there for it
+            self._waiting.move_to_end(exchange.call, last=False)
+            self._waiting_bytes += exchange.call.size
         self._pump()
         self._look_done()
 

@@ -119,7 +119,7 @@ async def test_an_answer_of_a_router_or_a_merge_may_be_empty(world: World, reply
     assert (await world.ask(pool, call)).outputs == {}
     assert call.route is None
     other = await world.ask(pool)
-    assert (other.code, other.text[-20:]) == (502, ", but gave no outputs")
+    assert (other.code, other.text[-21:]) == (502, ", but gave no outputs")
 
 
 @played
