@@ -11,7 +11,7 @@ from bench.report import Window, number, table
 
 FLOOR, MODEL = "nginx", "model"
 GATEWAY, RUNTIME = "gateway", "runtime"
-FAMILIES = ("chain", "passing", "wide")
+FAMILIES = ("deep", "passing", "wide")
 """Graphs that come in several sizes, `<family><size>`."""
 STEADY = 1.25
 """How much dearer a further node may be in a large graph than in a small one for the cost to count as linear."""

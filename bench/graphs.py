@@ -16,8 +16,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import yaml
@@ -37,7 +37,7 @@ SHAPES = {
     "chain5": members.chain(5),
 }
 NAMES = (FLOOR, MODEL, *SHAPES)
-BUILDERS = {"chain": members.chain, "passing": members.passing, "wide": members.wide}
+BUILDERS = {"deep": members.chain, "passing": members.passing, "wide": members.wide}
 QUESTION = {"inputs": [{"name": "input", "shape": [1, 4], "datatype": "FP64", "data": members.ROW}]}
 
 
@@ -74,18 +74,33 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 @dataclass
 class Plane(contestants.Mizzen):
-    """A plane with all models and graphs of a run."""
-
-    graphs: dict[str, members.Nodes] = field(default_factory=dict)
+    """A plane with all models of a run, and graphs over them."""
 
     def start(self) -> None:
         self._cli("up", "--detach", "--port", "0", "--inference-port", "0", "--grpc-port", "0", "--tls-port", "0")
         for name, file in members.train(self.folder / "members").items():
             self._cli("deploy", str(file), "--name", name)
         self._serve_noop()
-        if self.graphs:
-            self._apply("graphs.yaml", [members.graph(name, nodes) for name, nodes in self.graphs.items()])
         self.url = json.loads(self._cli("status", "-o", "json"))["inference_url"].rstrip("/")
+
+    def open(self, graphs: Mapping[str, members.Nodes]) -> list[Door]:
+        """Serve them, too, until each answers rightly."""
+        if graphs:
+            self._apply("graphs.yaml", [members.graph(name, nodes) for name, nodes in graphs.items()])
+        return [self.door(name) for name in graphs]
+
+    def door(self, name: str) -> Door:
+        """To something that is served."""
+        labels = tuple([float(label)] for label in members.LABELS)
+        right = {
+            MODEL: labels[:1],
+            "ensemble": ([members.MEAN],),
+            "split": labels,
+            "egreedy": labels,
+        }.get(name, (members.ROW,))
+        found = Door(name, members.MEMBERS[0] if name == MODEL else name, right, self)
+        found.start()
+        return found
 
     def _serve_noop(self) -> None:
         name = members.NOOP
@@ -144,32 +159,23 @@ class Door:
 def measure(folder: Path, options: argparse.Namespace) -> int:
     question = folder / "question.json"
     question.write_text(json.dumps(QUESTION))
-    sized = {f"{name}{size}": make(size) for name, make in BUILDERS.items() for size in options.sizes}
-    shapes = {name: nodes for name, nodes in SHAPES.items() if name in options.only}
-    plane = Plane(folder, folder, graphs=shapes | sized)
+    plane = Plane(folder, folder)
     started: list[contestants.Contestant] = []
     windows: list[report.Window] = []
     try:
         if FLOOR in options.only:
             started.append(contestants.nginx(folder))
             started[-1].start()
-        print(f"starting a plane with {len(plane.graphs)} graphs ...", flush=True)
+        print("starting a plane ...", flush=True)
         started.append(plane)
         plane.start()
-        doors = {name: door(plane, name) for name in (MODEL, *plane.graphs)}
-        for each in doors.values():
-            each.start()
-            load.run(each.url, question, connections=8, seconds=1)  # warm
-        lineup = [*started[:-1], *(doors[name] for name in (MODEL, *shapes) if name in options.only)]
-        growing = [doors[name] for name in sized]
-        for round_ in range(options.rounds):
-            for connections in options.connections:
-                for server in rotated(lineup, round_) if lineup else ():
-                    windows.append(window(server, question, connections, round_ + 1, options.seconds))
-                    progress(windows[-1])
-            for server in rotated(growing, round_) if growing else ():
-                windows.append(window(server, question, options.connections[0], round_ + 1, options.seconds))
-                progress(windows[-1])
+        doors = plane.open({name: nodes for name, nodes in SHAPES.items() if name in options.only})
+        if MODEL in options.only:
+            doors.insert(0, plane.door(MODEL))
+        windows += rounds([*started[:-1], *doors], question, options, options.connections)
+        # Afterwards: so many nodes are counted, and that is told once a second, also while others are asked.
+        sized = {f"{name}{size}": make(size) for name, make in BUILDERS.items() for size in options.sizes}
+        windows += rounds(plane.open(sized), question, options, options.connections[:1])
     except (contestants.StartFailed, load.LoadFailed) as error:
         print(error, file=sys.stderr)
         return 1
@@ -183,13 +189,17 @@ def measure(folder: Path, options: argparse.Namespace) -> int:
     return 0
 
 
-def door(plane: Plane, name: str) -> Door:
-    labels = tuple([float(label)] for label in members.LABELS)
-    if name == MODEL:
-        return Door(name, members.MEMBERS[0], labels[:1], plane)
-    if name == "ensemble":
-        return Door(name, name, ([members.MEAN],), plane)
-    return Door(name, name, labels if name in ("split", "egreedy") else (members.ROW,), plane)
+def rounds(
+    lineup: Sequence[contestants.Contestant], question: Path, options: argparse.Namespace, connections: Sequence[int]
+) -> Iterator[report.Window]:
+    for server in lineup:
+        load.run(server.url, question, connections=8, seconds=1)  # warm
+    for round_ in range(options.rounds if lineup else 0):
+        for number in connections:
+            for server in rotated(lineup, round_):
+                done = window(server, question, number, round_ + 1, options.seconds)
+                progress(done)
+                yield done
 
 
 def show(windows: list[report.Window], options: argparse.Namespace) -> None:

@@ -16,7 +16,7 @@ Nodes = list[dict[str, Any]]
 
 
 def train(folder: Path) -> dict[str, Path]:
-    """Write the file of each into `folder`, made if need be: another part of the flowers, and another strength of regularisation."""
+    """Write the file of each into `folder`, made if need be: trained on another part, and regularised otherwise."""
     import joblib
     import numpy as np
     from sklearn.datasets import load_iris

@@ -107,10 +107,10 @@ class Graphs:
         return {each["type"]: (each["status"], each["reason"], each["message"]) for each in found}
 
     def answers_by(self, name: str) -> int:
-        """The generation that answers with all its nodes; 0: none does."""
-        status = self.get(name).get("status", {})
-        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ()))
-        return int(status["serving"]["generation"]) if ready else 0
+        """The generation that answers with all its nodes, as every gateway knows; 0: none does."""
+        conditions = self.get(name).get("status", {}).get("conditions", ())
+        ready = (each for each in conditions if each["type"] == "Ready" and each["status"] == "True")
+        return next((int(each["observedGeneration"]) for each in ready), 0)
 
     def workloads(self, name: str) -> dict[str, Any]:
         """What runs for its containers, by name."""

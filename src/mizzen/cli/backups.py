@@ -50,8 +50,8 @@ def backup(
     """Take a backup of the plane in a data dir, also while it runs and is written to.
 
     It holds all that was acknowledged before it began: objects, history, audit, files of models, users, secrets,
-    settings, what bandits have learnt. Keep it as you keep keys: whoever reads it can open the secrets and be the admin. A file that is there
-    is replaced once the new one is complete.
+    settings, what bandits have learnt. Keep it as you keep keys: whoever reads it can open the secrets and be the
+    admin. A file that is there is replaced once the new one is complete.
 
     \b
     Example:

@@ -46,11 +46,13 @@ def check(decisions: Iterable[Decision], graph: plan.Graph) -> None:
 def contradicts(claimed: Sequence[Decision], recorded: Sequence[Decision], graph: plan.Graph | None) -> str:
     """What is wrong with it; empty when nothing is."""
     known, said = _by_node(recorded), _by_node(claimed)
-    bandits = {node.name for node in graph.nodes if node.route and node.route.policy} if graph else set()
+    routers = {node.name: node.route for node in graph.nodes if node.route} if graph else {}
     for name, arms in said.items():
         if name in known and arms != known[name]:
             return f"'{name}' took {', '.join(sorted(known[name]))}, and not {', '.join(sorted(arms))}"
-        if name not in known and name in bandits:
+        if name not in known and name not in routers:
+            return f"'{name}' is no node that routes"
+        if name not in known and routers[name].policy is not None:
             return f"'{name}' did not run for this request"
     return ""
 

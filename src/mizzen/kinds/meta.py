@@ -295,7 +295,8 @@ def merge_conditions(
 ) -> tuple[Condition, ...]:
     """`new` over `old`: the transition time moves only when the status did. Conditions not in `new` are dropped.
 
-    One of `old` that is handed on as it is, because somebody else decides it, stays as it is.
+    One of `old` that is handed on as it is, because somebody else decides it, stays as it is. One that speaks of an
+    earlier generation says so itself.
     """
     before = {condition.type: condition for condition in old}
     merged = []
@@ -306,7 +307,8 @@ def merge_conditions(
             continue
         kept = was is not None and was.status == condition.status and was.last_transition_time
         moved = was.last_transition_time if was is not None and kept else format_time(now)
-        merged.append(condition.model_copy(update={"last_transition_time": moved, "observed_generation": generation}))
+        seen = condition.observed_generation or generation
+        merged.append(condition.model_copy(update={"last_transition_time": moved, "observed_generation": seen}))
     return tuple(merged)
 
 

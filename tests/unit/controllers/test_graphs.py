@@ -321,7 +321,7 @@ def test_another_command_is_another_workload_beside_the_one_that_serves() -> Non
     # Requests that began with the old one end with it, however long that takes; then it goes.
     [_, ending] = decision.children
     assert ending.meta.annotations[ENDS] == format_time(NOW + timedelta(seconds=2))
-    assert decision.again == 2
+    assert decision.again == 0.05, "gateways are being told"
     third, marked = after(second, decision), replace(ending, status=old.status)
 
     def later(seconds: float, *left: str) -> Decision:
@@ -415,6 +415,38 @@ def test_ready_is_said_once_gateways_know() -> None:
     assert conditions(decision)["Ready"] == ("True", "Serving")
     # As at a start of the plane, when nobody knows yet what gateways know.
     decision = decide(GraphFacts(after(resource, decision), neighbours=known, reached=False))
+    assert conditions(decision)["Ready"] == ("True", "Serving")
+
+
+def test_ready_speaks_of_the_generation_that_answers() -> None:
+    def seen(decision: Decision) -> tuple[str, str, int]:
+        said = status(decision).condition("Ready")
+        assert said is not None
+        return said.status, said.reason, said.observed_generation
+
+    first = graph(calling("kfa"))
+    decision = decide(GraphFacts(first, neighbours=around(server("kfa"))))
+    assert seen(decision) == ("True", "Serving", 1)
+    second = replace(after(first, decision), spec=calling("kfa", "kfb"), meta=replace(first.meta, generation=2))
+    waiting = decide(GraphFacts(second, neighbours=around(server("kfa"))))
+    assert seen(waiting) == ("True", "Serving", 1)
+    both = around(server("kfa"), server("kfb"))
+    switched = decide(GraphFacts(after(second, waiting), neighbours=both))
+    assert seen(switched) == ("True", "Routing", 1), "what gateways know is the one before"
+    unheard = decide(GraphFacts(after(second, switched), neighbours=both, reached=False))
+    assert seen(unheard) == ("True", "Routing", 1)
+    heard = decide(GraphFacts(after(second, switched), neighbours=both))
+    assert seen(heard) == ("True", "Serving", 2)
+
+
+def test_a_shadow_need_not_be_ready() -> None:
+    spec = dag(
+        node("a", route={"split": {"traffic": {"b": 100}, "shadow": ["s"]}}),
+        node("b", "a", implementation={"kfservice": "kfb"}),
+        node("s", "a", implementation={"kfservice": "nobody"}),
+    )
+    decision = decide(GraphFacts(graph(spec), neighbours=around(server("kfb"))))
+    assert reasons(decision)["s"] == "nothing called 'nobody' is served here"
     assert conditions(decision)["Ready"] == ("True", "Serving")
 
 

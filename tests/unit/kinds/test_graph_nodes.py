@@ -244,3 +244,23 @@ def test_status_survives_the_wire() -> None:
     status = MLGraphStatus.of(Resource("MLGraph", Meta("g"), {}, wire))
     assert status.nodes[0].reason == "no kfb"
     assert MLGraphStatus.of(Resource("MLGraph", Meta("g"), {}, status.wire())) == status
+
+
+def test_joins_without_a_merge_do_not_multiply_beyond_all_bounds() -> None:
+    def diamonds(count: int, **more: Any) -> dict[str, Any]:
+        nodes = [node("a0")]
+        for at in range(count):
+            nodes += [node(f"b{at}", f"a{at}"), node(f"c{at}", f"a{at}")]
+            nodes.append({**node(f"a{at + 1}", f"b{at}", f"c{at}"), **more})
+        return dag(*nodes)
+
+    assert found(diamonds(9)) == []
+    (fault,) = found(diamonds(30))
+    assert fault.startswith("spec.dag[30]: node 'a10' runs once for each arrival, which may be 1024 for one request")
+    assert found(diamonds(30, merge={"ensemble": {}})) == []
+    wide = dag(
+        *(node(f"in{at}") for at in range(300)),
+        *(node(f"out{at}", *(f"in{on}" for on in range(300))) for at in range(40)),
+    )
+    (fault,) = found(wide)
+    assert fault.startswith("spec.dag: nodes may run 12300 times for one request")

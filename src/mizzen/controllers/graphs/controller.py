@@ -156,7 +156,7 @@ class Graphs:
         answers = new if new is not None and takes_over(new, old) else old
         wanted = joined(each for each in (new, old) if each is not None and (each is new or each is answers))
         lingering = staying(facts, before.serving, wanted, now)
-        ready = _ready(accepted, answers, new, arriving=not facts.reached and not before.is_true("Ready"))
+        ready = _ready(accepted, answers, new, facts)
         shown = new or answers
         status = MLGraphStatus(
             conditions=(accepted, _nodes_ready(accepted, new), ready),
@@ -177,19 +177,28 @@ class Graphs:
         )
 
 
-def _ready(accepted: Condition, answers: Version | None, new: Version | None, *, arriving: bool) -> Condition:
+def _ready(accepted: Condition, answers: Version | None, new: Version | None, facts: GraphFacts) -> Condition:
+    """It speaks of the generation that answers: who waits for a later one can tell."""
     if answers is None:
         return _not_true("Ready", accepted.reason, accepted.message)
     generation = answers.serving.generation
     if not answers.ready:
         return _not_true("Ready", "NodesNotReady", told(needed(answers.spec, answers.states)))
-    if arriving:
-        return _not_true("Ready", "Routing", f"generation {generation} could answer; gateways are being told")
+    before = MLGraphStatus.of(facts.resource)
+    said = before.condition("Ready")
+    earlier = said.observed_generation if said is not None and said.true else 0
+    switched = before.serving is not None and before.serving.generation != generation  # gateways hear of it by this
+    reached = facts.reached and not switched
+    if not reached and earlier != generation:
+        message = f"generation {generation} could answer; gateways are being told"
+        if not earlier:
+            return _not_true("Ready", "Routing", message)
+        return Condition(type="Ready", status="True", reason="Routing", message=message, observed_generation=earlier)
     message = f"generation {generation} answers"
     if new is None or new is not answers:
         why = "is not accepted" if new is None else "is not ready"
         message = f"{message}; the one that is asked for {why}"
-    return Condition(type="Ready", status="True", reason="Serving", message=message)
+    return Condition(type="Ready", status="True", reason="Serving", message=message, observed_generation=generation)
 
 
 def _nodes_ready(accepted: Condition, new: Version | None) -> Condition:

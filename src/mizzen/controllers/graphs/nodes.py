@@ -65,9 +65,11 @@ def questions_of(spec: MLGraphSpec) -> dict[str, Question]:
 
 
 def needed(spec: MLGraphSpec, states: Iterable[NodeState]) -> tuple[NodeState, ...]:
-    """Those that have to be ready: a node that may be skipped does not."""
+    """Those that have to be ready: a node that may be skipped does not, and no shadow does."""
     skipped = {node.name for node in spec.dag if node.on_error == "skip"}
-    return tuple(state for state in states if state.name not in skipped)
+    splits = [node.route.split for node in spec.dag if node.route is not None and node.route.split is not None]
+    shadows = {name for split in splits for name in split.shadow}
+    return tuple(state for state in states if state.name not in skipped | shadows)
 
 
 def stopped(spec: MLGraphSpec) -> frozenset[str]:

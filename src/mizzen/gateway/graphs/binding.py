@@ -238,29 +238,33 @@ class BoundGraph:
 
     # Whether it can be asked
 
+    def _needed(self) -> list[Shape]:
+        """Nodes that a request may not do without."""
+        shadows = {child.place for shape in self.shapes for child in shape.shadows}
+        return [shape for shape in self.shapes if not shape.skip and shape.place not in shadows]
+
     def _targets(self) -> list[tuple[Shape, Target]]:
-        """All that a request may not do without."""
+        """All that those call."""
         return [
             (shape, target)
-            for shape in self.shapes
-            if not shape.skip
+            for shape in self._needed()
             for target in (shape.target, shape.merge_target, shape.route_target)
             if target is not None
         ]
 
     @property
     def ready(self) -> bool:
-        lacking = any(shape.lacking for shape in self.shapes)
+        lacking = any(shape.lacking for shape in self._needed())
         return not lacking and all(target.ready for _, target in self._targets())
 
     @property
     def callable(self) -> bool:
-        lacking = any(shape.lacking for shape in self.shapes)
+        lacking = any(shape.lacking for shape in self._needed())
         return not lacking and all(target.callable for _, target in self._targets())
 
     @property
     def reason(self) -> str:
-        for shape in self.shapes:
+        for shape in self._needed():
             if shape.lacking:
                 return f"node '{shape.name}': {shape.lacking}"
         why = ((shape.name, target.reason) for shape, target in self._targets())

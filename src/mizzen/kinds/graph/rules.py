@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from mizzen.kinds.graph.spec import MLGraphSpec
 
 
+MOST_RUNS, MOST_RUNS_IN_ALL = 1000, 10_000
+"""Of one node, and of all of them, for one request."""
+
+
 def findings_of(graph: MLGraphSpec, at: str, context: Context) -> Iterator[Finding]:
     """All that no single part of the graph can say of itself."""
     if not graph.dag:
@@ -35,6 +39,7 @@ def findings_of(graph: MLGraphSpec, at: str, context: Context) -> Iterator[Findi
         if graph.timeout_ms is not None and (node.timeout_ms or 0) > graph.timeout_ms:
             yield Warn(f"{place.at}.timeoutMs", f"longer than the graph's {graph.timeout_ms}, which decides")
     yield from _cycles(graph, at)
+    yield from _runs(graph, at)
     yield from _pods(graph, at, known.containers, context)
 
 
@@ -97,6 +102,30 @@ def _dependencies(place: _Place) -> Iterator[Finding]:
 def _cycles(graph: MLGraphSpec, at: str) -> Iterator[Finding]:
     for cycle in cycles(graph.arrows()):
         yield Fault(f"{at}.dag", f"nodes depend on each other in a cycle: {' -> '.join((*cycle, cycle[0]))}")
+
+
+def _runs(graph: MLGraphSpec, at: str) -> Iterator[Finding]:
+    """A node without a merge runs for each arrival: behind some joins that is more than anybody can mean."""
+    arrows = graph.arrows()
+    arrivals: dict[str, int] = {}
+    for node in graph.ordered():
+        merged = node.merge is not None and (node.merge.joins or node.merge.call)
+        runs = 1 if merged else sum(arrivals.get(on, 1) for on in arrows[node.name]) or 1
+        if runs > MOST_RUNS:
+            index = next(index for index, each in enumerate(graph.dag) if each.name == node.name)
+            yield Fault(
+                f"{at}.dag[{index}]",
+                f"node '{node.name}' runs once for each arrival, which may be {min(runs, 10**9)} for one request, and "
+                f"must be at most {MOST_RUNS}: give it a merge, or one of those before it",
+            )
+            return
+        arrivals[node.name] = runs
+    if sum(arrivals.values()) > MOST_RUNS_IN_ALL:
+        yield Fault(
+            f"{at}.dag",
+            f"nodes may run {sum(arrivals.values())} times for one request, and must at most {MOST_RUNS_IN_ALL}: merge "
+            "what arrives where several nodes join",
+        )
 
 
 def _implementations(place: _Place) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 SERVICE = "inference.GRPCInferenceService"
+GRAPHS = ("iris-split", "iris-bandit", "iris-mean", "iris-chain")
 
 
 def _channel() -> Any:
@@ -21,7 +22,7 @@ def _channel() -> Any:
 def health_of_server_services_and_models(_namespace: str) -> None:
     with _channel() as channel:
         stub = health_pb2_grpc.HealthStub(channel)
-        for name in ("", SERVICE, "grpc.health.v1.Health", "iris"):
+        for name in ("", SERVICE, "grpc.health.v1.Health", "iris", *GRAPHS):
             answer = stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=30)
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
         try:
@@ -52,14 +53,16 @@ def a_model_called_by_what_reflection_tells(_namespace: str) -> None:
         method = pool.FindServiceByName(SERVICE).FindMethodByName("ModelInfer")
         request: Any = message_factory.GetMessageClass(method.input_type)
         response = message_factory.GetMessageClass(method.output_type)
-        asked = request(model_name="iris")
-        tensor = asked.inputs.add(name="input", datatype="FP64", shape=[1, 4])
-        tensor.contents.fp64_contents.extend([5.1, 3.5, 1.4, 0.2])
         call = channel.unary_unary(
             f"/{SERVICE}/ModelInfer",
             request_serializer=request.SerializeToString,
             response_deserializer=response.FromString,
         )
-        answer = call(asked, timeout=30)
-        assert answer.outputs[0].name == "predict"
-        assert answer.raw_output_contents[0] == bytes(8)
+        for name in ("iris", *GRAPHS):
+            asked = request(model_name=name)
+            tensor = asked.inputs.add(name="input", datatype="FP64", shape=[1, 4])
+            tensor.contents.fp64_contents.extend([5.1, 3.5, 1.4, 0.2])
+            answer = call(asked, timeout=30)
+            assert answer.model_name == name
+            assert answer.outputs[0].name == "predict"
+            assert answer.raw_output_contents[0] == bytes(8)

@@ -11,6 +11,8 @@ import requests
 
 ROWS = [[5.1, 3.5, 1.4, 0.2], [6.7, 3.1, 5.6, 2.4]]
 PREDICTED = [0, 2]
+GRAPHS = {"iris-split": "DT_INT64", "iris-bandit": "DT_INT64", "iris-mean": "DT_DOUBLE", "iris-chain": "DT_INT64"}
+"""And the type of what they predict."""
 HEADERS = {"content-type": "application/json"}
 
 
@@ -50,6 +52,22 @@ def bytes_in_base64(_namespace: str) -> None:
     data = json.dumps({"instances": [{"b64": base64.b64encode("é".encode()).decode("utf-8")}]})
     answer = requests.post(_at("echo:predict"), data=data, timeout=30)
     assert answer.json()["predictions"] == ["é"]
+
+
+def graphs(_namespace: str) -> None:
+    for graph, kind in GRAPHS.items():
+        [said] = requests.get(_at(graph), timeout=30).json()["model_version_status"]
+        assert (said["version"], said["state"]) == ("1", "AVAILABLE")
+        told = requests.get(_at(f"{graph}/metadata"), timeout=30).json()
+        signature = told["metadata"]["signature_def"]["signature_def"]["serving_default"]
+        assert signature["inputs"]["input"]["dtype"] == "DT_DOUBLE"
+        assert signature["outputs"]["predict"]["dtype"] == kind
+        answer = requests.post(_at(f"{graph}:predict"), json={"instances": ROWS}, timeout=30)
+        assert answer.json() == {"predictions": PREDICTED}
+        assert answer.headers["mizzen-nodes"]
+        answer = requests.post(_at(f"{graph}:predict"), json={"inputs": {"input": ROWS}}, timeout=30)
+        assert answer.json() == {"outputs": PREDICTED}
+        assert requests.post(_at(f"{graph}:predict"), json={"instances": [[1.0]]}, timeout=30).status_code == 400
 
 
 def errors(_namespace: str) -> None:

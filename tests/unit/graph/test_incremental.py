@@ -1,0 +1,150 @@
+"""Merges that are called for each arrival: what they are asked, and what comes of their answers."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from mizzen.graph import plan
+from mizzen.graph.run import CALL, MERGE, Entries, Failure, Message, Run
+from mizzen.graph.shapes import Shape, shapes_of
+from mizzen.protocol import frames
+
+CALLEE = plan.Callee(name="any")
+
+
+def tensor(name: str, value: float) -> Entries:
+    return [(name, "FP64", [1], frames.RAW, memoryview(struct.pack("<d", value)))]
+
+
+class Asked(NamedTuple):
+    shape: Shape
+    phase: int
+    message: Message
+    names: tuple[str, ...]
+    asks: dict[str, str] | None
+
+
+class Manual(Run):
+    """Whoever tests it answers."""
+
+    def __init__(self, graph: plan.Graph) -> None:
+        super().__init__(shapes_of(graph), 1.0)
+        for shape in self.shapes:
+            shape.target = shape.node.call
+        self.asked: list[Asked] = []
+        self.end: Failure | str = ""
+
+    def now(self) -> float:
+        return 0.0
+
+    def place_of(self, asked: Any) -> int:
+        place: int = asked.shape.place
+        return place
+
+    def drop(self, asked: Any) -> None:
+        self.asked.remove(asked)
+
+    def ask(
+        self, shape: Shape, phase: int, message: Message, entries: Entries, *, deadline: float,
+        asks: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        asked = Asked(shape, phase, message, tuple(entry[0] for entry in entries), asks)
+        self.asked.append(asked)
+        self.waiting.add(_Held(asked))
+
+    def answer(self) -> None:
+        self.end = "answered"
+
+    def refuse(self, failure: Failure) -> None:
+        self.end = failure
+
+    def give(self, node: str, phase: int, entries: Entries) -> None:
+        """The oldest call of this node in this phase is answered."""
+        asked = next(each for each in self.asked if each.shape.name == node and each.phase == phase)
+        self.asked.remove(asked)
+        self.waiting = {held for held in self.waiting if held.asked is not asked}
+        self.came(asked.shape, phase, asked.message, entries)
+
+
+class _Held:
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.shape = asked.shape
+
+
+def graph(*, route: plan.Routing | None = None) -> plan.Graph:
+    merge = plan.Merging(kind="call", call=CALLEE, incremental=True)
+    return plan.Graph(
+        uid="u",
+        generation=1,
+        nodes=(
+            plan.Node(name="root", children=(1, 2), route=route),
+            plan.Node(name="a", dependencies=(0,), children=(3,), call=CALLEE),
+            plan.Node(name="b", dependencies=(0,), children=(3,), call=CALLEE),
+            plan.Node(name="joined", dependencies=(1, 2), merge=merge),
+        ),
+    )
+
+
+def test_it_is_asked_for_each_arrival_and_told_how_many_may_come() -> None:
+    run = Manual(graph())
+    run.begin(tensor("x", 1.0))
+    run.give("b", CALL, tensor("y", 2.0))
+    first = run.asked[-1]
+    assert (first.phase, first.names, first.asks) == (MERGE, ("b.y",), {"pending_requests": "1"})
+    run.give("joined", MERGE, [])  # not yet
+    run.give("a", CALL, tensor("y", 3.0))
+    second = run.asked[-1]
+    assert (second.names, second.asks) == (("a.y",), {"pending_requests": "0"})
+    run.give("joined", MERGE, tensor("z", 5.0))
+    assert run.end == "answered"
+    (output,) = run.outputs
+    assert output.key == "joined"
+    assert isinstance(output.came, list)
+    assert output.came[0][0] == "z"
+
+
+def test_the_first_that_is_not_empty_is_what_came_of_all() -> None:
+    run = Manual(graph())
+    run.begin(tensor("x", 1.0))
+    run.give("a", CALL, tensor("y", 3.0))
+    run.give("joined", MERGE, tensor("z", 5.0))
+    run.give("b", CALL, tensor("y", 2.0))
+    assert run.end == ""
+    run.give("joined", MERGE, [])
+    assert run.end == "answered"
+    assert len(run.outputs) == 1
+
+
+def test_two_answers_are_a_fault_of_the_merge() -> None:
+    run = Manual(graph())
+    run.begin(tensor("x", 1.0))
+    run.give("a", CALL, tensor("y", 3.0))
+    run.give("b", CALL, tensor("y", 2.0))
+    run.give("joined", MERGE, tensor("z", 5.0))
+    run.give("joined", MERGE, tensor("z", 6.0))
+    assert isinstance(run.end, Failure)
+    assert run.end.code == 502
+    assert "node 'joined': its merge answered twice" in run.end.text
+
+
+def test_so_is_none() -> None:
+    run = Manual(graph())
+    run.begin(tensor("x", 1.0))
+    run.give("a", CALL, tensor("y", 3.0))
+    run.give("b", CALL, tensor("y", 2.0))
+    run.give("joined", MERGE, [])
+    run.give("joined", MERGE, [])
+    assert isinstance(run.end, Failure)
+    assert "not yet" in run.end.text
+
+
+def test_branches_that_are_not_taken_are_not_waited_for() -> None:
+    run = Manual(graph(route=plan.Routing(kind="split", children=(1, 2), weights=(1.0, 0.0))))
+    run.shapes[0].choose = lambda run: (0, 0.0)
+    run.begin(tensor("x", 1.0))
+    run.give("a", CALL, tensor("y", 3.0))
+    assert run.asked[-1].asks == {"pending_requests": "0"}
+    run.give("joined", MERGE, tensor("z", 5.0))
+    assert run.end == "answered"
