@@ -231,8 +231,7 @@ def _does(node: GraphNode, children: str) -> str:
 
 
 def _accepted(found: dict[str, Any]) -> tuple[str, str, str]:
-    [condition] = found["status"]["conditions"]
-    assert condition["type"] == "Accepted"
+    [condition] = [each for each in found["status"]["conditions"] if each["type"] == "Accepted"]
     return condition["status"], condition["reason"], condition["message"]
 
 

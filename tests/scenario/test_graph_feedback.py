@@ -1,4 +1,4 @@
-"""What several gateways have to agree on, and what has to outlive them: sticky splits, what bandits have learnt, records."""
+"""What gateways have to agree on, and what has to outlive them: sticky splits, what bandits have learnt, records."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def kill(served: Graphs, *keys: str) -> None:
         os.kill(served.plane.pid(key), signal.SIGKILL)
 
 
-def at_last(ask: Callable[[], T]) -> T:
+def at_last(ask: Callable[..., T], *words: Any, **more: Any) -> T:
     """A connection may have been with a process that was killed, or come before its successor is there."""
     found: list[T] = []
 
     def answered() -> bool:
         with contextlib.suppress(httpx2.HTTPError):
-            found.append(ask())
+            found.append(ask(*words, **more))
         return bool(found)
 
     planes.wait_until(answered, "somebody answers")
@@ -65,33 +65,29 @@ def branches(served: Graphs, name: str, header: str) -> dict[str, str]:
     """Which child each user goes to, asked on connections of their own."""
     found = {}
     for user in USERS:
-        answer = at_last(lambda user=user: served.ask_apart(name, **{header: user}))
+        answer = at_last(served.ask_apart, name, **{header: user})
         assert answer.code == 200, answer.said
         found[user] = answer.parameters["routing"]
     return found
 
 
-def test_equal_keys_go_the_same_way_whoever_answers_and_whatever_was_restarted(served: Graphs) -> None:
+def test_equal_keys_go_the_same_way_whoever_answers(served: Graphs) -> None:
     for name, key in (("by-user", "user"), ("by-header", "header:X-Session")):
         served.serve(name, node("a", route={"split": {"key": key}}), *ARMS)
-    first = {"by-user": branches(served, "by-user", "mizzen_user"), "by-header": branches(served, "by-header", "x_session")}
-    for found in first.values():
+    by_user, by_header = branches(served, "by-user", "mizzen_user"), branches(served, "by-header", "x_session")
+    for found in (by_user, by_header):
         assert set(found.values()) == {"a=b", "a=c"}, "not all go the same way"
-    assert first["by-user"] != first["by-header"], "and not the same way in all graphs"
-    assert branches(served, "by-user", "mizzen_user") == first["by-user"]
+    assert by_user != by_header, "and not the same way in all graphs"
+    assert branches(served, "by-user", "mizzen_user") == by_user
     for user in USERS[:4]:
-        assert served.ask("by-user", parameters={"user": user}).parameters["routing"] == first["by-user"][user]
+        assert served.ask("by-user", parameters={"user": user}).parameters["routing"] == by_user[user]
         with grpcs.calling(served.plane.grpc_address) as call:
             message = grpcs.request_of("by-user", [1.0], "x")
             message.parameters["user"].string_param = user
-            assert call.infer(message).parameters["routing"].string_param == first["by-user"][user]
+            assert call.infer(message).parameters["routing"].string_param == by_user[user]
     kill(served, "gateway-0", "gateway-1", "plane")
-    assert branches(served, "by-user", "mizzen_user") == first["by-user"]
-    served.restart(*GATEWAYS)
-    planes.wait_until(lambda: served.answers_by("by-header"), "it is ready again")
-    planes.wait_until(lambda: served.ask("by-header").code == 200, "models are there again")
-    assert branches(served, "by-user", "mizzen_user") == first["by-user"]
-    assert branches(served, "by-header", "x_session") == first["by-header"]
+    assert branches(served, "by-user", "mizzen_user") == by_user
+    assert branches(served, "by-header", "x_session") == by_header
 
 
 # Bandits
@@ -109,48 +105,58 @@ def arm_of(answer: Answer) -> str:
     return arm
 
 
-def learn(served: Graphs, name: str, favourite: str) -> Counter[str]:
-    """Rewards of 0.75 for one arm and of 0.25 for all others, on connections of all gateways."""
+def learn(served: Graphs, name: str) -> Counter[str]:
+    """Rewards of 0.75 for `c` and of 0.25 for `b`, through both gateways."""
     given: Counter[str] = Counter()
-    while given.total() < 20 or not given[favourite]:
-        answer = served.ask_apart(name)
-        arm = arm_of(answer)
-        said = served.reward(name, answer.said["id"], reward=0.75 if arm == favourite else 0.25)
+    while given.total() < 20 or not given["c"]:
+        answer = at_last(served.ask_apart, name)
+        said = at_last(served.reward, name, answer.said["id"], reward=reward_for(answer))
         assert (said.code, said.said["counted"]) == (200, True)
-        given[arm] += 1
+        given[arm_of(answer)] += 1
     return given
 
 
-def test_what_is_rewarded_is_done_more_often_and_outlives_everybody(served: Graphs) -> None:
+def reward_for(answer: Answer) -> float:
+    return 0.75 if arm_of(answer) == "c" else 0.25
+
+
+def stored(given: Counter[str]) -> dict[str, tuple[int, float]]:
+    return {arm: (given[arm], reward if given[arm] else 0.0) for arm, reward in (("b", 0.25), ("c", 0.75))}
+
+
+def test_what_is_rewarded_is_done_more_often(served: Graphs) -> None:
     served.serve("learns", node("a", route={"mab": {"egreedy": 0.2}}), *ARMS)
-    given = learn(served, "learns", "c")
-
-    def stored() -> dict[str, tuple[int, float]]:
-        return {arm: (given[arm], reward if given[arm] else 0.0) for arm, reward in (("b", 0.25), ("c", 0.75))}
-
-    assert arms(served, "learns") == stored()
+    given = learn(served, "learns")
+    assert arms(served, "learns") == stored(given)
     # Of 100, 80 are expected; fewer than 55 come about once in a hundred million times.
     assert sum(arm_of(served.ask("learns")) == "c" for _ in range(100)) > 55
-    counted = planes.wait_until(
-        lambda: served.metrics("mizzen_feedback_total", model="learns") == given.total(), "both gateways told"
-    )
-    assert counted
+    both = "both gateways tell what they were told"
+    planes.wait_until(lambda: served.metrics("mizzen_feedback_total", model="learns") == given.total(), both)
     late = served.ask("learns")
     kill(served, "gateway-0", "gateway-1")
-    said = at_last(lambda: served.reward("learns", late.said["id"], reward=0.75 if arm_of(late) == "c" else 0.25))
+    said = at_last(served.reward, "learns", late.said["id"], reward=reward_for(late))
     assert (said.code, said.said["counted"]) == (200, True), "the record outlived who wrote it"
     given[arm_of(late)] += 1
-    assert arms(served, "learns") == stored()
-    last = at_last(lambda: served.ask("learns"))
+    assert arms(served, "learns") == stored(given)
+
+
+def test_a_restart_of_all_forgets_nothing(served: Graphs) -> None:
+    served.serve("sticks", node("a", route={"split": {"key": "user"}}), *ARMS)
+    served.serve("knows", node("a", route={"mab": {"egreedy": 0.2}}), *ARMS)
+    ways = branches(served, "sticks", "mizzen_user")
+    given = learn(served, "knows")
+    first, second = served.ask("knows"), served.ask("knows")
+    assert served.reward("knows", first.said["id"], reward=reward_for(first)).said["counted"]
+    given[arm_of(first)] += 1
     served.restart(*GATEWAYS)
-    planes.wait_until(lambda: served.answers_by("learns"), "it is ready again")
-    planes.wait_until(lambda: served.ask("learns").code == 200, "models are there again")
-    assert arms(served, "learns") == stored()
-    again = served.reward("learns", late.said["id"], reward=0.75 if arm_of(late) == "c" else 0.25)
-    assert (again.code, again.said["counted"]) == (200, False), "it is known that it was counted"
-    said = served.reward("learns", last.said["id"], reward=0.75 if arm_of(last) == "c" else 0.25)
-    assert (said.code, said.said["counted"]) == (200, True)
-    assert sum(arm_of(served.ask("learns")) == "c" for _ in range(100)) > 55
+    planes.wait_until(lambda: at_last(served.ask, "sticks").code == 200, "models are there again")
+    planes.wait_until(lambda: at_last(served.ask, "knows").code == 200, "and it knows them")
+    assert branches(served, "sticks", "mizzen_user") == ways
+    assert arms(served, "knows") == stored(given)
+    again = served.reward("knows", first.said["id"], reward=reward_for(first))
+    assert (again.code, again.said["counted"]) == (200, False), "it is known that this was counted"
+    assert served.reward("knows", second.said["id"], reward=reward_for(second)).said["counted"]
+    assert sum(arm_of(served.ask("knows")) == "c" for _ in range(100)) > 55
 
 
 def test_feedback_counts_once_and_only_as_what_it_is(served: Graphs) -> None:
@@ -186,21 +192,21 @@ def test_feedback_counts_once_and_only_as_what_it_is(served: Graphs) -> None:
 
 
 def test_truth_tells_how_right_each_version_is(served: Graphs) -> None:
-    patch = {"spec": {"feedback": {}}}
+    patch: dict[str, Any] = {"spec": {"feedback": {}}}
     heads = {"content-type": "application/merge-patch+json"}
     changed = served.control.patch(f"{API}/inferencemodels/two-1", json=patch, headers=heads)
     assert changed.status_code == 200, changed.text
 
-    def judged() -> Answer | None:
-        answer = served.ask("two")
-        said = served.reward("two", answer.said["id"], truth=[3.0, 4.5])
-        return said if said.code == 200 else None
+    judged: list[Answer] = []
 
-    said = planes.wait_until(judged, "gateways keep records").said
-    assert (said["reward"], said["counted"]) == (0.75, True)
+    def kept() -> bool:
+        judged.append(served.reward("two", served.ask("two").said["id"], truth=[3.0, 4.5]))
+        return judged[-1].code == 200
+
+    planes.wait_until(kept, "gateways keep records")
+    assert (judged[-1].said["reward"], judged[-1].said["counted"]) == (0.75, True)
 
     def accuracy(what: str) -> float:
         return served.metrics(f"mizzen_feedback_accuracy_{what}", model="two", version="1")
 
     planes.wait_until(lambda: (accuracy("sum"), accuracy("count")) == (0.75, 1), "it is counted by version")
-

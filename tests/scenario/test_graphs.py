@@ -1,4 +1,4 @@
-"""Graphs as people write them, run for real: the seed's examples and their twins, in all protocols; graphs in graphs."""
+"""Graphs as people write them, for real: the seed's examples and their twins, over all protocols; graphs of graphs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support import commands, graphs, grpcs, planes
 from tests.support.graphs import Graphs, node
@@ -70,20 +71,33 @@ def test_what_needs_images_is_accepted_and_says_what_it_lacks(served: Graphs) ->
     conditions = served.conditions("test-deployment")
     assert (conditions["Accepted"][0], conditions["Ready"][0]) == ("True", "False")
     assert conditions["NodesReady"][2].startswith("node 'classifier': container 'classifier' has an image")
-    answer = served.ask("test-deployment")
-    assert answer.code == 503
-    assert "node 'classifier'" in answer.said["error"]
-    refused = served.plane.cli("apply", "-f", str(SEEDS / "pipeline.yaml"), check=False)
+    answer = served.ask_known("test-deployment")
+    assert (answer.code, answer.said["error"][:19]) == (503, "node 'classifier': ")
+    assert answer.headers["retry-after"] == "1"
+
+
+def test_a_cascade_is_accepted_and_says_that_it_is_not_run(served: Graphs) -> None:
+    served.plane.cli("apply", "-f", str(TWINS / "cascade.yaml"))
+    answer = served.ask_known("cascade")
+    assert answer.failure == (503, "node 'choose': route.cascade is not run by this release")
+
+
+def test_a_printed_pipeline_lacks_a_container_and_is_refused(served: Graphs) -> None:
+    path = SEEDS / "pipeline.yaml"
+    refused = served.plane.cli("apply", "-f", str(path), check=False)
     assert refused.returncode != 0
     assert "imagenet-combiner" in refused.stderr
-    assert "is no container" in refused.stderr or "no container" in refused.stderr
+    manifest = yaml.safe_load(path.read_text())
+    answer = served.control.post(f"{graphs.API}/mlgraphs", json={**manifest, "apiVersion": "mizzen.dev/v1alpha1"})
+    assert answer.status_code == 422, answer.text
+    assert "imagenet-combiner" in answer.json()["message"]
 
 
 def test_their_twins_with_commands_run(served: Graphs) -> None:
     for name in ("single-program", "program-pipeline"):
         served.plane.cli("apply", "-f", str(TWINS / f"{name}.yaml"))
     for name in ("single-program", "program-pipeline"):
-        planes.wait_until(lambda name=name: served.answers_by(name), f"{name} is ready")
+        served.wait(name)
     rows = [{"name": "x", "datatype": "FP64", "shape": [2, 2], "data": [5.0, 4.0, 6.0, 5.0]}]
     assert served.ask("single-program", inputs=rows).outputs == {"label": [0, 1]}
     assert served.ask_v1("single-program", {"x": [5.0, 4.0]}, {"x": [6.0, 5.0]}).said == {"predictions": [0, 1]}
@@ -145,7 +159,7 @@ def test_a_node_may_come_later_and_describe_says_who_is_waited_for(served: Graph
     planes.wait_until(lambda: "NodesReady" in served.conditions("early"), "it was looked at")
     said = served.plane.cli("describe", "mlgraph", "early").stdout
     assert "node 'b': nothing called 'latecomer' is served here" in said
-    answer = served.ask("early")
+    answer = served.ask_known("early")
     assert (answer.code, answer.headers["retry-after"]) == (503, "1")
     assert answer.said["error"].startswith("node 'b': nothing called 'latecomer' is served")
     graphs.deploy(served.plane, tmp_path, "def latecomer(inputs):\n    return inputs['predict'] * 10\n", ["latecomer"])

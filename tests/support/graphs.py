@@ -79,7 +79,10 @@ class Graphs:
 
     def apply(self, name: str, *nodes: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """Fields of the spec in `more`, but for `labels` and `annotations`."""
-        meta = {"name": name, **{field: more.pop(field) for field in ("labels", "annotations") if field in more}}
+        meta: dict[str, Any] = {
+            "name": name,
+            **{field: more.pop(field) for field in ("labels", "annotations") if field in more},
+        }
         body = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "MLGraph", "metadata": meta}
         answer = self.control.patch(
             f"{API}/mlgraphs/{name}",
@@ -93,7 +96,9 @@ class Graphs:
 
     def serve(self, name: str, *nodes: Mapping[str, Any], **more: Any) -> None:
         """As `apply`; it answers by this spec when this returns."""
-        generation = self.apply(name, *nodes, **more)["metadata"]["generation"]
+        self.wait(name, self.apply(name, *nodes, **more)["metadata"]["generation"])
+
+    def wait(self, name: str, generation: int = 1) -> None:
         planes.wait_until(lambda: self.answers_by(name) == generation, f"graph {name} is ready")
 
     def get(self, name: str, kind: str = "mlgraphs") -> dict[str, Any]:
@@ -117,17 +122,32 @@ class Graphs:
         items = self.control.get(f"{API}/workloads").json()["items"]
         return {item["metadata"]["name"]: item for item in items if item["metadata"]["name"].startswith(f"{name}.")}
 
+    def pids(self, name: str) -> set[int]:
+        """Of all that runs for its containers."""
+        replicas = [each for one in self.workloads(name).values() for each in one.get("status", {}).get("replicas", ())]
+        return {each["pid"] for each in replicas if each.get("pid")}
+
     def delete(self, name: str) -> None:
         assert self.control.delete(f"{API}/mlgraphs/{name}").status_code == 200
 
     # Asking them
 
-    def ask(
-        self, name: str, value: float = 1.0, *, headers: Mapping[str, str] | None = None, **more: Any
-    ) -> Answer:
+    def ask(self, name: str, value: float = 1.0, *, headers: Mapping[str, str] | None = None, **more: Any) -> Answer:
         """In V2, with a tensor `x` of two rows."""
         body = {**request(value), **more}
         return told(self.asking.post(f"/v2/models/{name}/infer", json=body, headers=dict(headers or {})))
+
+    def ask_known(self, name: str) -> Answer:
+        """Once gateways know of a graph, which may be before it is ready."""
+
+        found: list[Answer] = []
+
+        def known() -> bool:
+            found.append(self.ask(name))
+            return found[-1].code != 404
+
+        planes.wait_until(known, f"gateways know {name}")
+        return found[-1]
 
     def ask_apart(self, name: str, **headers: str) -> Answer:
         """On a connection of its own, which any gateway may take."""
@@ -188,13 +208,12 @@ def deploy(plane: planes.TestPlane, folder: Path, code: str, names: Iterable[str
         list(pool.map(one, names))
 
 
-def living(plane: planes.TestPlane, key: str) -> set[int]:
-    """Pids of processes whose key begins so, such as `<graph>.<container>`."""
+def living(pids: Iterable[int]) -> set[int]:
     found = set()
-    for process in planes.members(plane.data_dir):
+    for pid in pids:
         with contextlib.suppress(psutil.Error):
-            if process.environ().get("MIZZEN_PROCESS_KEY", "").startswith(key):
-                found.add(process.pid)
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                found.add(pid)
     return found
 
 
@@ -270,8 +289,9 @@ def service(behave: Callable[[Asked], Reply | None]) -> Iterator[Service]:
             self.send_response(reply.code)
             for name, value in {"content-length": str(len(body)), **reply.headers}.items():
                 self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+            with contextlib.suppress(ConnectionError):  # whoever asked may have left
+                self.end_headers()
+                self.wfile.write(body)
 
         def log_message(self, *words: Any) -> None:
             pass

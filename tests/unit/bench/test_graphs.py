@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from bench import graph_figures, graphs, members
 from bench.peers import lineup, questions
+from bench.peers.figures import Figure
 from bench.report import Window
 from mizzen.kinds.graph.spec import MLGraphSpec
 
@@ -31,7 +31,7 @@ def window(
     )
 
 
-def figure(name: str, *windows: Window, connections: int = 64) -> graph_figures.Figure:
+def figure(name: str, *windows: Window, connections: int = 64) -> Figure:
     found = graph_figures.lines(graph_figures.costs(windows), [connections], [1, 50, 200])
     (one,) = [each for each in found if name in each.what]
     return one
@@ -111,7 +111,3 @@ def test_those_who_compose_models_take_part_in_the_ensemble() -> None:
     case = questions.Case("ensemble", "", "ensemble", [members.ROW], [members.MEAN], (16,), members=members.MEMBERS)
     names = [entry.name for peer in lineup.PEERS for entry in lineup.entries(peer, case)]
     assert names == ["bentoml", "bentoml, batching", "ray haproxy", "ray", "ray haproxy, batching"]
-
-
-def test_the_question_is_that_row() -> None:
-    assert json.loads(json.dumps(graphs.QUESTION))["inputs"][0]["data"] == members.ROW

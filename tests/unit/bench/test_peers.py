@@ -174,6 +174,19 @@ def test_the_forest_has_to_be_quick_and_within_the_objective() -> None:
     assert not figure("200 trees, adaptive batching, p99", failed).met
 
 
+def test_each_way_of_composing_is_compared_by_its_better_configuration() -> None:
+    seen = (
+        sample("ensemble", 16, "mizzen", 100),
+        sample("ensemble", 16, "bentoml", 9000),
+        sample("ensemble", 16, "bentoml, batching", 2900),
+        sample("ensemble", 16, "ray", 9000),
+        sample("ensemble", 16, "ray haproxy, batching", 3000),
+    )
+    assert figure("CPU of bentoml", *seen).seen == "29.00x (bentoml, batching)"
+    assert figure("CPU of ray against", *seen).seen == "90.00x (ray)"
+    assert figure("CPU of ray haproxy", *seen).met
+
+
 def test_what_was_not_measured_is_neither_met_nor_not() -> None:
     assert {one.met for one in figures.lines(results.medians([]), 200, None)} == {None}
     assert figure("beside 1000 rows", mixed=2.5).met

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from mizzen.gateway.graphs.targets import Target
 from mizzen.gateway.infer import Inference
 from mizzen.gateway.metrics import Counters
 from mizzen.gateway.routes import Endpoint
+from mizzen.gateway.signature import Hello, Signature, Tensor
 from mizzen.graph import merging, messages, plan
 from mizzen.graph.means import Means
 from mizzen.protocol import frames
@@ -170,6 +172,48 @@ def test_a_chain_is_a_walk(count: int, fails: int, code: int) -> None:
     straight = played(graph, submit_of, outcomes, list(range(count)), (None, None))
     assert straight == played(graph, lambda made: made.submit, outcomes, list(range(count)), (None, None))
     assert len(straight[0]) == 1
+
+
+@pytest.mark.parametrize("straight", [True, False])
+@pytest.mark.parametrize(
+    ("gives", "wanted", "place", "told"),
+    [
+        (["y"], ["z"], 1, (400, "node 'm1': no")),
+        (["y"], ["y"], 1, (502, "node 'm1' cannot take what node 'm0' gave: no")),
+        ([], ["z"], 1, (502, "node 'm1' cannot take what node 'm0' gave: no")),
+        (["y"], ["z"], 0, (400, "node 'm0': no")),
+    ],
+)
+def test_an_output_that_nobody_gives_is_the_fault_of_who_wants_it(
+    monkeypatch: pytest.MonkeyPatch,
+    straight: bool,
+    gives: list[str],
+    wanted: list[str],
+    place: int,
+    told: tuple[int, str],
+) -> None:
+    hello = Hello("ready", outputs=[Tensor(name, "FP64", [-1]) for name in gives])
+    monkeypatch.setattr(Asked, "hello", hello)
+    outcomes = [(200, payload_of([1.0])), (200, payload_of([1.0]))]
+    outcomes[place] = (400, b"no")
+    [(code, body)], _ = played(
+        chain(2), submit_of if straight else lambda made: made.submit, outcomes, [0, 1], (wanted, None)
+    )
+    assert (code, json.loads(body)["error"]) == told
+
+
+@pytest.mark.parametrize("straight", [True, False])
+@pytest.mark.parametrize("wanted", [None, ["z"]])
+def test_what_the_first_node_cannot_take_is_the_fault_of_who_sent_it(
+    monkeypatch: pytest.MonkeyPatch, straight: bool, wanted: list[str] | None
+) -> None:
+    hello = Hello("ready", inputs=[Tensor("x", "FP64", [-1, 4])], outputs=[Tensor("y", "FP64", [-1])])
+    monkeypatch.setattr(Asked, "signature", Signature(hello))
+    monkeypatch.setattr(Asked, "hello", hello)
+    submit = submit_of if straight else lambda made: made.submit
+    [(code, body)], _ = played(chain(2), submit, [], [], (wanted, None))
+    assert code == 400
+    assert json.loads(body)["error"].startswith("node 'm0': input 'x': shape [1] does not fit")
 
 
 def test_who_leaves_an_ensemble_ends_all_its_calls() -> None:

@@ -265,6 +265,11 @@ class Hop(Errand):
     def _failure(self, code: int, payload: bytes) -> tuple[int, bytes]:
         shapes, place = self._chain.bound.shapes, self._place
         name, text = shapes[place].name, payload.decode(errors="replace")
-        if code == BAD_REQUEST and place:
+        if code == BAD_REQUEST and place and not (place == self._chain.last and self.target.lacks(self._wanted())):
             return LOST, f"node '{name}' cannot take what node '{shapes[place - 1].name}' gave: {text}".encode()
         return LOST if code == FAILED else code, f"node '{name}': {text}".encode()
+
+    def _wanted(self) -> list[str] | None:
+        """The outputs that the caller asks for, by whom they are given last."""
+        names: tuple[list[str] | None, ...] = self._call.item[1:2]
+        return names[0] if names else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from mizzen.gateway.calls import NOBODY, OK, UNAVAILABLE, Call, Placed
@@ -66,6 +66,12 @@ class Target:
         if self.endpoint is not None:
             return "" if self.endpoint.ready else self.endpoint.reason or f"'{self.endpoint.name}' is not ready"
         return "" if self.ready else "nobody answers there"
+
+    def lacks(self, names: Collection[str] | None) -> bool:
+        """Is one of these outputs, which a caller wants, none that it gives? That is no fault of what it was given."""
+        hello = self.hello
+        known = set() if hello is None else {output.name for output in hello.outputs}
+        return bool(names and known) and not known.issuperset(names or ())
 
     def _refuse(self, call: Call) -> None:
         call.settle(UNAVAILABLE, self.missing.encode(), call.began, lacking=NOBODY)

@@ -217,7 +217,7 @@ class Walk(Run):
 
     def _failure(self, step: Step, code: int, payload: bytes, more: tuple[int, bytes]) -> Failure:
         text, shape, order = payload.decode(errors="replace"), step.shape, step.message.order
-        if code == BAD_REQUEST:
+        if code == BAD_REQUEST and not (step.phase == CALL and step.target.lacks(self._wanted(shape))):
             return self._unfit(shape, step.message, text)
         return Failure(LOST if code == FAILED else code, said(shape, text), shape.place, order, *more)
 
