@@ -24,23 +24,23 @@ URLS = ".status.url"
 
 
 @pytest.fixture(scope="module")
-def spaces(plane: planes.TestPlane) -> dict[str, Path]:
-    """Where the models are that each namespace serves."""
-    folder = plane.data_dir.parent / "models"
-    folder.mkdir()
+def folder(plane: planes.TestPlane) -> Path:
+    """Of the models that graphs call."""
+    place = plane.data_dir.parent / "models"
+    place.mkdir()
     for name, add in ADDS.items():
-        (folder / f"{name}.py").write_text(MODEL.format(add))
-    return {"": folder}
+        (place / f"{name}.py").write_text(MODEL.format(add))
+    return place
 
 
-def serve(plane: planes.TestPlane, spaces: dict[str, Path], kubectl: Kubectl, *names: str) -> None:
+def serve(plane: planes.TestPlane, folder: Path, kubectl: Kubectl, *names: str) -> None:
     for name in names:
-        plane.cli("deploy", f"{name}:predict", "--name", name, "-n", kubectl.namespace, cwd=spaces[""])
+        plane.cli("deploy", f"{name}:predict", "--name", name, "-n", kubectl.namespace, cwd=folder)
 
 
 @pytest.mark.parametrize("way", [("apply",), ("apply", "--server-side"), ("create",)])
 def test_seeds_become_ready_when_what_they_call_is_there(
-    kubectl: Kubectl, plane: planes.TestPlane, spaces: dict[str, Path], way: tuple[str, ...]
+    kubectl: Kubectl, plane: planes.TestPlane, folder: Path, way: tuple[str, ...]
 ) -> None:
     """Their nulls mean what they say all the way to an answer."""
     kubectl = kubectl.within(f"seeds-{len(way)}-{way[0]}-{kubectl.release}")
@@ -55,7 +55,7 @@ def test_seeds_become_ready_when_what_they_call_is_there(
     assert "node 'b': nothing called 'kfb' is served here" in told
     assert re.search(r"Warning +NodesNotReady ", told), "it is an event, too"
 
-    serve(plane, spaces, kubectl, *ADDS)
+    serve(plane, folder, kubectl, *ADDS)
     done = kubectl("wait", "--for=condition=Ready", *everyone, LONG).out
     assert done.splitlines() == [f"mlgraph.mizzen.dev/{name} condition met" for name in graphs]
     kubectl("wait", "--for=jsonpath={.status.phase}=Running", *everyone, LONG)
@@ -99,10 +99,8 @@ def test_a_graph_of_commands_is_waited_for_changed_and_deleted(kubectl: Kubectl,
     planes.wait_until(lambda: kubectl.json("get", "workloads")["items"] == [], "its processes are ended")
 
 
-def test_a_graph_is_no_longer_ready_when_a_model_goes(
-    kubectl: Kubectl, plane: planes.TestPlane, spaces: dict[str, Path]
-) -> None:
-    serve(plane, spaces, kubectl, "kfb")
+def test_a_graph_is_no_longer_ready_when_a_model_goes(kubectl: Kubectl, plane: planes.TestPlane, folder: Path) -> None:
+    serve(plane, folder, kubectl, "kfb")
     nodes = [{"name": "b", "implementation": {"kfservice": "kfb"}}]
     graph = {"apiVersion": API_VERSION, "kind": "MLGraph", "metadata": {"name": "one"}, "spec": {"dag": nodes}}
     kubectl("apply", "-f", "-", sent=graph)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import httpx2
 import psutil
@@ -23,7 +24,7 @@ from mizzen.selection.records.segments import SUFFIX
 from tests.support import disks, planes, rewarding
 from tests.support.rewarding import ARMS, Answered, Book, Habits, Line
 
-POLICIES = {"greedy": {"egreedy": 0.5}, "exp": {"exp3": {}}}
+POLICIES: dict[str, dict[str, Any]] = {"greedy": {"egreedy": 0.5}, "exp": {"exp3": {}}}
 GATEWAYS = tuple(f"gateway-{number}" for number in range(4))
 VICTIMS = (*GATEWAYS, "plane")
 ROUNDS = 30

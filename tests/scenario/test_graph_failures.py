@@ -165,7 +165,7 @@ def test_a_slow_node_has_its_own_time(served: Graphs, gate: Gate) -> None:
     assert (code, text[:9]) == (504, "node 'b':")
     assert gate.calls
     served.serve("slow-chain", node("a", "echo"), node("b", "gated", "a"))
-    late = served.ask("slow-chain", headers={"mizzen-timeout-ms": "200"})
+    late = served.ask("slow-chain", headers={"mizzen-timeout-ms": "1000"})
     assert (late.code, late.said["error"][:9]) == (504, "node 'b':")
 
 
@@ -302,7 +302,7 @@ def test_an_ensemble_of_16_does_without_a_straggler(served: Graphs, gate: Gate) 
 def test_what_cannot_come_is_told_in_headers_of_v1(served: Graphs, gate: Gate) -> None:
     members = (node("a", "echo"), node("b", "gated"), node("m", "", "a", "b", merge={"ensemble": {"partial": True}}))
     default = [{"name": "x", "datatype": "FP64", "shape": [1], "data": [-1.0]}]
-    served.serve("half", *members, timeoutMs=500)
+    served.serve("half", *members, timeoutMs=1000)
     served.apply("nobody-there", node("a", "nobody"), defaultOutput=default)
     answer = served.ask_v1("half", {"x": 1.0})
     assert (answer.said, answer.headers["mizzen-confidence"]) == ({"predictions": [1.0]}, "0.5")

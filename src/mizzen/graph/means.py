@@ -58,7 +58,9 @@ class Means:
                 return None
             rows.append(reads.unpack_from(payload, at))
         total = self._total
-        if self._plain:
+        if len(rows) == 1:
+            means = list(map(float, rows[0]))
+        elif self._plain:
             means = [sum(map(float, values)) / total for values in zip(*rows, strict=True)]
         else:
             weights = self._weights

@@ -299,6 +299,11 @@ def test_a_bandit_that_did_not_run_cannot_be_claimed(world: World) -> None:
     assert (code, "'a' did not run" in text) == (422, True)
 
 
+def test_a_node_that_is_not_there_cannot_be_claimed_beside_a_record(world: World) -> None:
+    code, text = refused(world.post({"id": world.answered(arm="b"), "reward": 1, "routing": "nowhere=b"}))
+    assert (code, "'nowhere' is no node that routes" in text) == (422, True)
+
+
 def test_an_arm_that_is_gone_since_learns_nothing(world: World) -> None:
     gone, stays = world.answered(arm="c"), world.answered(arm="b")
     world.serve(graph(arms=("b", "d")))

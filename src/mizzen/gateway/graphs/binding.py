@@ -121,7 +121,10 @@ class BoundGraph:
             call.settle(BAD_REQUEST, str(fault).encode(), self.clock())
             return walk
         call.work = walk
-        walk.begin(entries)
+        try:
+            walk.begin(entries)
+        except Exception:  # nobody else would end the request
+            walk.broken()
         return walk
 
     # What is told with answers

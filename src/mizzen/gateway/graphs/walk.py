@@ -124,9 +124,7 @@ class Walk(Run):
             else:
                 self._came(step, payload)
         except Exception:  # nobody else would end the request
-            log.exception("failed on the way through a graph")
-            self.abandon()
-            self._settle(FAILED, b"internal error")
+            self.broken()
 
     def _came(self, step: Step, payload: bytes) -> None:
         shape, route = step.shape, step.route
@@ -214,6 +212,12 @@ class Walk(Run):
         self.call.settle(code, text, self.bound.clock(), retry, lacking=lacking)
 
     # What went wrong
+
+    def broken(self) -> None:
+        """Something that should never be: called where it was caught."""
+        log.exception("failed on the way through a graph")
+        self.abandon()
+        self._settle(FAILED, b"internal error")
 
     def _failure(self, step: Step, code: int, payload: bytes, more: tuple[int, bytes]) -> Failure:
         text, shape, order = payload.decode(errors="replace"), step.shape, step.message.order
