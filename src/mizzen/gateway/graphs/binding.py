@@ -6,6 +6,7 @@ with.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from random import Random
@@ -32,6 +33,8 @@ FIRST, EVERY = 100, 8
 """How far members of an ensemble differ is looked at for the first merges, then for every so many and one more for each
 pair: so it costs about as much for all of them."""
 FRAMEWORK = "mizzen-graph"
+
+log = logging.getLogger(__name__)
 
 Select = Callable[[str, plan.Policy, tuple[str, ...]], Selector]
 """What chooses for a node with a bandit: by its name, and those of its arms."""
@@ -124,6 +127,7 @@ class BoundGraph:
         try:
             walk.begin(entries)
         except Exception:  # nobody else would end the request
+            log.exception("failed to begin the way through a graph")
             walk.broken()
         return walk
 

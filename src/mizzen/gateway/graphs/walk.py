@@ -124,6 +124,7 @@ class Walk(Run):
             else:
                 self._came(step, payload)
         except Exception:  # nobody else would end the request
+            log.exception("failed on the way through a graph")
             self.broken()
 
     def _came(self, step: Step, payload: bytes) -> None:
@@ -214,8 +215,7 @@ class Walk(Run):
     # What went wrong
 
     def broken(self) -> None:
-        """Something that should never be: called where it was caught."""
-        log.exception("failed on the way through a graph")
+        """Something happened that should never."""
         self.abandon()
         self._settle(FAILED, b"internal error")
 
