@@ -97,10 +97,10 @@ class Feedback:
         given = Given(
             uid=kept.uid,
             id=said.id if found is None else found.id.decode(),
-            digest=_digest(reward, said.truth),
+            digest=_digest(reward, said.truth, None if found is not None else decisions),
             reward=reward,
             at=now,
-            credits=_credits(known, endpoint.graph, (found.user if found is not None else "") or said.user),
+            credits=_credits(known, endpoint.graph, said.user if found is None else found.user),
             scores=[Score(node, version, reward, own.get(node)) for node, version in case.ran],
         )
         outcome = await self._given(given, case)
@@ -181,7 +181,11 @@ def read(body: bytes) -> Said:
         raise Invalid("reward: is missing, and so is truth: one of them says how well it was answered")
     if reward is not None and not _is_reward(reward):
         raise Invalid("reward: expected a number from 0 to 1")
-    if not _is_finite(truth):
+    try:
+        finite = _is_finite(truth)
+    except RecursionError:
+        raise Invalid("truth: is nested too deeply") from None
+    if not finite:
         raise Invalid("truth: holds a number that is not finite")
     try:
         decisions = routed.read(routing) if routing else None
@@ -251,8 +255,9 @@ def _decisions(said: Said, found: Found | None, endpoint: Endpoint) -> list[Deci
 
 
 def _check_user(said: Said, found: Found | None) -> None:
-    if found is not None and said.user and found.user and said.user != found.user:
-        raise Invalid("user: another one is known of this request")
+    if found is not None and said.user and said.user != found.user:
+        whose = "it was for nobody in particular" if not found.user else "it was for another one"
+        raise Invalid(f"user: is not that of this request; {whose}")
 
 
 def _accuracy(said: Said, found: Found | None) -> float | None:
@@ -313,9 +318,11 @@ def _credits(decisions: Sequence[Decision], graph: plan.Graph | None, user: str)
     return list(found.values())
 
 
-def _digest(reward: float, truth: Any) -> bytes:
-    """Of all that makes one feedback another: 1 and 1.0 are the same."""
-    text = msgspec.json.encode([reward, _plain(truth)], order="sorted")
+def _digest(reward: float, truth: Any, claimed: Sequence[Decision] | None) -> bytes:
+    """Of all that makes one feedback another: 1 and 1.0 are the same. `claimed`: whom it is for, where no record says
+    so."""
+    said = [reward, _plain(truth)] if claimed is None else [reward, _plain(truth), claimed]
+    text = msgspec.json.encode(said, order="sorted")
     return hashlib.blake2b(text, digest_size=16).digest()
 
 

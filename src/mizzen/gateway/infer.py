@@ -142,10 +142,12 @@ class Asked(NamedTuple):
 class Inference(Placed):
     """One inference request. It ends once: with `reply`, or silently when it is cancelled."""
 
-    __slots__ = ("dialect", "id_json", "members", "named", "notes", "plain", "sample", "seconds", "user")
+    __slots__ = ("dialect", "errands", "id_json", "members", "named", "notes", "plain", "sample", "seconds", "user")
 
     dialect: Dialect
     id_json: bytes
+    errands: int
+    """Calls that were made for it, in graphs within graphs."""
     members: Members
     """What an ensemble made its answer of, where records are kept."""
     named: bool
@@ -174,6 +176,7 @@ class Inference(Placed):
         self.notes = endpoint.notes
         self.named = True
         self.members = ()
+        self.errands = 0
         self.work = None
         self.live = True
         self.alone = False

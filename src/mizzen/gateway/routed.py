@@ -19,10 +19,14 @@ _CLOSE = 0.75
 def read(text: str) -> list[Decision]:
     """A decision for each child that was taken. ValueError."""
     decisions = []
+    seen: dict[str, str] = {}
     for part in text.split(";"):
         match = _PART.fullmatch(part.strip())
         if match is None:
             raise ValueError(f"'{cited(part)}' is not node=child, as answers have it")
+        run = part.partition("=")[0].strip()
+        if seen.setdefault(run, part.strip()) != part.strip():
+            raise ValueError(f"'{cited(run)}' took two ways at once: '{cited(seen[run])}' and '{cited(part.strip())}'")
         likely = _likely(match["p"])
         decisions += [(match["node"], arm, likely) for arm in match["arms"].split(",") if arm]
     return decisions
@@ -31,6 +35,9 @@ def read(text: str) -> list[Decision]:
 def check(decisions: Iterable[Decision], graph: plan.Graph) -> None:
     """ValueError for what this graph cannot have decided."""
     nodes = {node.name: node for node in graph.nodes}
+    decisions = list(decisions)
+    if not decisions:
+        raise ValueError("it names no child that was taken")
     for name, arm, likely in decisions:
         node = nodes.get(name)
         if node is None or node.route is None:

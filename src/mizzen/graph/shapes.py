@@ -10,6 +10,8 @@ from mizzen.graph import plan
 if TYPE_CHECKING:
     from mizzen.graph.run import Run
 
+HUGE = 1e100
+
 Choose = Callable[["Run"], tuple[int, float]]
 """Which of a route's children is taken, by its place among them, and how likely that was; 0: not known."""
 
@@ -81,7 +83,11 @@ def _slot(child: Shape, parent: Shape) -> int:
 
 
 def _weights(merge: plan.Merging | None, width: int) -> Sequence[float]:
-    return merge.weights if merge is not None and merge.weights else (1.0,) * width
+    if merge is None or not merge.weights:
+        return (1.0,) * width
+    most = max(merge.weights)
+    # Sums of what is beyond all measure would be infinite.
+    return merge.weights if most < HUGE else tuple(weight / most for weight in merge.weights)
 
 
 def _passes_on(shape: Shape) -> bool:

@@ -57,10 +57,15 @@ async def found(request: Request, verb: Verb, subresource: str = "") -> Resource
     return resource
 
 
-def require_write(request: Request, resource: Resource) -> Actor:
-    """Who may grant rights is asked of each right: a RoleBinding is for those who administer what it speaks of."""
+def require_write(request: Request, resource: Resource, old: Resource | None = None) -> Actor:
+    """Who may grant rights is asked of each right: a RoleBinding is for those who administer what it speaks of.
+
+    Whoever makes an object call something lends their right to call it. What `old` calls already was lent by somebody
+    else: who may change the object may also keep that, and take it back."""
     if resource.kind == "RoleBinding":
         return auth.require(request, "admin", bindings.target_of(resource))
+    lent = () if old is None else targets.called_by(old)
     for called in targets.called_by(resource):
-        auth.require(request, "predict", called)
+        if called not in lent:
+            auth.require(request, "predict", called)
     return auth.require(request, "write", targets.of(resource))

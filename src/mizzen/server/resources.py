@@ -99,7 +99,7 @@ async def delete_all(request: Request) -> Response:
 
 async def _deleted(request: Request, resource: Resource, wish: Deletion) -> Resource | None:
     """None: gone. Else the object: it goes when nothing holds it, or would."""
-    actor = addressed.require_write(request, resource)
+    actor = addressed.require_write(request, resource, resource)
     store = plane_of(request).store
     if wish.dry_run:
         await writing.check(plane_of(request), _may_go(resource))

@@ -136,14 +136,14 @@ async def changed(
     form, by = shown.of(request, kind, query), ownership.name_of(request, query.text("fieldManager"))
     while True:
         old = await plane.store.get(addressed.ref_of(request))
-        actor = addressed.require_write(request, old)
+        actor = addressed.require_write(request, old, old)
         wish = await beside(request, size + weight(old.spec), partial(wanted, old))
         draft = await _decoded(request, kind, wish.document, query, namespace=old.meta.namespace, name=old.meta.name)
         _refuse_stale(draft, old)
         said = registration.kept(draft, old) if kind is registration.KIND else draft
         new = admission.updated(kind, said, old, actor)
         await trust.require_names(request, new)
-        addressed.require_write(request, new)
+        addressed.require_write(request, new, old)
         trust.require(request, new, old)
         new = await _managed(request, wish, old, new, by)
         odd = await while_wanted(request, _examined(plane, new, query))

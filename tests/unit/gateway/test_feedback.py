@@ -283,6 +283,26 @@ def test_routing_of_a_node_that_ran_more_than_once(world: World) -> None:
     assert world.state() == {"b": (1, 1.0), "c": (1, 1.0)}
 
 
+def test_one_run_of_a_node_takes_one_way(world: World) -> None:
+    code, text = refused(world.post({"id": "unknown", "reward": 1, "routing": "a=b;a=c"}))
+    assert (code, "'a' took two ways at once" in text) == (422, True)
+    code, text = refused(world.post({"id": "unknown", "reward": 1, "routing": "a="}))
+    assert (code, "names no child" in text) == (422, True)
+
+
+def test_without_a_record_other_routing_is_other_feedback(world: World) -> None:
+    assert world.post({"id": "claimed", "reward": 1, "routing": "a=b"})[1]["counted"] is True
+    assert world.post({"id": "claimed", "reward": 1, "routing": "a=b"})[1]["counted"] is False
+    assert world.post({"id": "claimed", "reward": 1, "routing": "a=c"})[0] == 409
+
+
+@pytest.mark.parametrize("depth", [100, 450, 600, 5000])
+def test_truths_of_any_depth_are_refused_in_words(world: World, depth: int) -> None:
+    id_ = world.answered().encode()
+    code, _ = world.post(b'{"id":"%b","truth":%b1%b}' % (id_, b"[" * depth, b"]" * depth))
+    assert code in (400, 422)
+
+
 # With one
 
 
@@ -326,13 +346,16 @@ def test_feedback_is_for_the_user_of_the_request(world: World) -> None:
     world.serve(graph(plan.Policy(name="egreedy", epsilon=0.1, per_user=True)))
     assert world.post({"id": world.answered(user="zo\u00eb"), "reward": 1})[0] == 200
     assert world.post({"id": world.answered(user="zo\u00eb"), "reward": 1, "user": "zo\u00eb"})[0] == 200
-    assert world.post({"id": world.answered(), "reward": 1, "user": "ann"})[0] == 200
+    assert world.post({"id": world.answered(user="ann"), "reward": 1})[0] == 200
     assert world.post({"id": world.answered(), "reward": 0.5})[0] == 200
     assert world.state("zo\u00eb")["b"] == (2, 2.0)
     assert world.state("ann")["b"] == (1, 1.0)
     assert world.state()["b"] == (1, 0.5)
     code, text = refused(world.post({"id": world.answered(user="zo\u00eb"), "reward": 1, "user": "ann"}))
-    assert (code, text) == (422, "user: another one is known of this request")
+    assert (code, text) == (422, "user: is not that of this request; it was for another one")
+    code, text = refused(world.post({"id": world.answered(), "reward": 1, "user": "ann"}))
+    assert (code, text) == (422, "user: is not that of this request; it was for nobody in particular")
+    assert world.state("ann")["b"] == (1, 1.0)
 
 
 def test_who_leaves_before_it_is_written_has_given_it_all_the_same(world: World) -> None:

@@ -47,6 +47,7 @@ class Client(Inference):
         self.plain = not raw
         self.user = ""
         self.members = ()
+        self.errands = 0
         self.live, self.alone = True, False
         self.size, self.began, self.deadline = 10, 0.0, 60.0
         self.item = (INPUT, names, raw) if raw else (INPUT, names)

@@ -34,6 +34,9 @@ FIRST, EVERY = 100, 8
 pair: so it costs about as much for all of them."""
 FRAMEWORK = "mizzen-graph"
 
+COMPARED, COMPARED_BYTES = 8, 4096
+"""Members that are, and bytes of the tensor of each."""
+
 log = logging.getLogger(__name__)
 
 Select = Callable[[str, plan.Policy, tuple[str, ...]], Selector]
@@ -193,7 +196,9 @@ class BoundGraph:
         return self._compared <= FIRST or not self._compared % (EVERY + count * (count - 1) // 2)
 
     def compare(self, shape: Shape, members: Sequence[merging.Member]) -> None:
-        """How far members of an ensemble differ."""
+        """How far members of an ensemble differ: the first of them, and while they are small. All pairs of many, or of
+        large ones, would take longer than the merge."""
+        members = [each for each in members[:COMPARED] if messages.size_of(each.entries[:1]) <= COMPARED_BYTES]
         tally, by = self.tallies[shape.place], iter(merging.disagreement(members))
         for at, one in enumerate(members):
             for other in members[at + 1 :]:

@@ -173,7 +173,10 @@ class Song:
                 merged = messages.chosen(merged, names)
             except ValueError as fault:
                 raise _Unwanted(*fault.args) from None
-        return messages.to_payload(merged, raw)
+        try:
+            return messages.to_payload(merged, raw)
+        except ValueError as fault:
+            raise ValueError(f"node '{chorus.conductor.name}': {fault}") from None
 
 
 class _Unwanted(ValueError):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from mizzen.gateway.calls import NOBODY, OK, UNAVAILABLE, Call, Placed
+from mizzen.gateway.infer import Inference
 from mizzen.gateway.metrics import GONE
 from mizzen.gateway.routes import Endpoint
 from mizzen.gateway.services.pool import ServicePool
@@ -77,12 +78,20 @@ class Target:
         call.settle(UNAVAILABLE, self.missing.encode(), call.began, lacking=NOBODY)
 
 
+def request_of(call: Placed) -> Inference | None:
+    if isinstance(call, Inference):
+        return call
+    return call.request if isinstance(call, Errand) else None
+
+
 class Errand(Placed):
     """A call of what a node calls, for a request on its way. Whoever derives from it says what comes of its end."""
 
-    __slots__ = ("asks", "headers", "route", "target")
+    __slots__ = ("asks", "headers", "request", "route", "target")
 
     target: Target
+    request: Inference | None
+    """Whatever graph asks for it: the request that all of it is for."""
     asks: dict[str, str] | None
     """What it is asked beside its tensors, such as which nodes a router may take."""
     headers: tuple[tuple[bytes, bytes], ...]
@@ -93,6 +102,7 @@ class Errand(Placed):
     def sent(self, target: Target, call: Placed, now: float, deadline: float) -> None:
         """It is about to be handed to `target`. `call`: the request that it is for."""
         self.target = target
+        self.request = request_of(call)
         self.asks = None
         self.headers = ()
         self.route = None

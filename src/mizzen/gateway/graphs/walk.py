@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mizzen.gateway.calls import BAD_REQUEST, FAILED, LOST, OK, Placed
 from mizzen.gateway.graphs.shadows import Copy
-from mizzen.gateway.graphs.targets import Step, Target
+from mizzen.gateway.graphs.targets import Step, Target, request_of
 from mizzen.gateway.infer import Inference
 from mizzen.graph import merging, messages
 from mizzen.graph.asking import asking, without_route
@@ -18,6 +18,8 @@ from mizzen.graph.shapes import Shape, said
 if TYPE_CHECKING:
     from mizzen.gateway.graphs.binding import BoundGraph
 
+MOST_ERRANDS = 10_000
+"""Calls for one request, in all graphs that it goes through."""
 PHASES = {CALL: "implementation", MERGE: "merge"}
 
 
@@ -43,7 +45,7 @@ class Seen(NamedTuple):
 
 
 class Walk(Run):
-    __slots__ = ("bound", "call", "copies", "headers", "seen", "style", "user")
+    __slots__ = ("bound", "call", "copies", "headers", "request", "seen", "style", "user")
 
     def __init__(self, bound: BoundGraph, call: Placed) -> None:
         super().__init__(bound.shapes, call.deadline)
@@ -51,7 +53,8 @@ class Walk(Run):
         self.call = call
         self.style: str | None = None
         """Of V1: by rows or by columns. None: it is V2."""
-        self.user = _user(call)
+        self.request = request_of(call)
+        self.user = "" if self.request is None else self.request.user
         self.headers: tuple[tuple[bytes, bytes], ...] = bound.passed_on(call) if bound.graph.headers else ()
         self.copies: dict[int, list[Copy]] | None = None
         """Shadows, by the child whose answer theirs is compared with."""
@@ -87,6 +90,13 @@ class Walk(Run):
                 entries = signature.adapt(asking(entries, asks, signature.names) if asks else entries)
             except ValueError as fault:
                 self.failed(shape, message, self._unfit(shape, message, str(fault)))
+                return
+        request = self.request
+        if request is not None:
+            request.errands += 1
+            if request.errands > MOST_ERRANDS:
+                text = said(shape, f"more than {MOST_ERRANDS} calls for one request, in graphs that call graphs")
+                self.failed(shape, message, Failure(LOST, text, shape.place, message.order))
                 return
         call, now = self.call, self.bound.clock()
         step = Step(self, shape, phase, message)
@@ -176,7 +186,8 @@ class Walk(Run):
             self._settle(BAD_REQUEST, str(fault).encode())
             return
         except ValueError as fault:
-            self._settle(LOST, str(fault).encode())
+            text = str(fault) if len(outputs) > 1 else said(self.shapes[outputs[0].place], str(fault))
+            self._settle(LOST, text.encode())
             return
         told = self.bound.told(self)
         if isinstance(call, Inference):
@@ -249,12 +260,6 @@ class Walk(Run):
         phase = PHASES.get(step.phase, "route")
         began = step.began - self.call.began
         self.seen.append(Seen(step.shape.name, phase, began, now - step.began, code, payload, step.whole))
-
-
-def _user(call: Placed) -> str:
-    if isinstance(call, Inference):
-        return call.user
-    return call.walk.user if isinstance(call, Step) else ""
 
 
 def _told(came: Entries | bytes | Mark) -> Entries | str:
