@@ -168,6 +168,7 @@ def told_of(resource: Resource) -> object:
             return resource.spec, *(status.get(field) for field in fields)
         case "MLGraph":
             # Not its spec: that answers only once the status says so.
-            return (resource.meta.uid, status["serving"]) if status.get("serving") else None
+            away = [node for node in status.get("nodes", ()) if not node.get("ready")]
+            return (resource.meta.uid, status["serving"], away) if status.get("serving") else None
         case _:
             return resource.spec, status.get("replicas")

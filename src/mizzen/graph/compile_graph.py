@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, get_args
 
+from msgspec import structs
 from pydantic import ValidationError
 
 from mizzen.graph.compile_plans import addresses_of, constants_of, kept_of
@@ -66,9 +67,25 @@ def route_of(graph: Resource, workloads: Mapping[Ref, Resource]) -> tuple[Route,
         return None
     if len(compiled.nodes) < len(spec.dag):  # a cycle, or a name that two nodes have
         return None
+    compiled = structs.replace(compiled, away=_away(compiled, graph))
     plan = Plan(graph=compiled, default=constants_of(spec.default_output), kept=kept_of(graph, _feedback(spec)))
     version = str(serving.generation)
     return Route(namespace=namespace, name=name, version=version, plan=plan, versions={version: plan}), services
+
+
+def _away(compiled: Graph, graph: Resource) -> dict[str, str]:
+    """Of what gateways cannot know before they ask: services, and containers."""
+    status = MLGraphStatus.of(graph)
+    if status.observed_generation != compiled.generation:  # what is told of nodes is told of another spec
+        return {}
+    why = {node.name: node.reason for node in status.nodes if not node.ready}
+    return {node.name: why[node.name] for node in compiled.nodes if node.name in why and _calls_service(node)}
+
+
+def _calls_service(node: Node) -> bool:
+    merging = None if node.merge is None else node.merge.call
+    routing = None if node.route is None else node.route.call
+    return any(call is not None and call.service for call in (node.call, merging, routing))
 
 
 def spec_of(serving: GraphServing | None) -> MLGraphSpec | None:

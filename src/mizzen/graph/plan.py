@@ -159,6 +159,9 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     inputs: tuple[Tensor, ...] = ()
     headers: tuple[str, ...] = ()
     """Of the request, in lower case: they go with every call."""
+    away: dict[str, str] = {}
+    """Nodes whose service or container did not answer when the plane looked, and why. Who asks is sent there all the
+    same: it may answer by now."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -264,21 +264,24 @@ class BoundGraph:
             if target is not None
         ]
 
+    def _out(self) -> tuple[str, str] | None:
+        """The first node that cannot run, or whose service or container the plane did not find, and why."""
+        away = self.graph.away
+        out = ((shape.name, shape.lacking or away.get(shape.name, "")) for shape in self._needed())
+        return next((each for each in out if each[1]), None)
+
     @property
     def ready(self) -> bool:
-        lacking = any(shape.lacking for shape in self._needed())
-        return not lacking and all(target.ready for _, target in self._targets())
+        return self._out() is None and all(target.ready for _, target in self._targets())
 
     @property
     def callable(self) -> bool:
-        lacking = any(shape.lacking for shape in self._needed())
-        return not lacking and all(target.callable for _, target in self._targets())
+        return self._out() is None and all(target.callable for _, target in self._targets())
 
     @property
     def reason(self) -> str:
-        for shape in self._needed():
-            if shape.lacking:
-                return f"node '{shape.name}': {shape.lacking}"
+        if out := self._out():
+            return f"node '{out[0]}': {out[1]}"
         why = ((shape.name, target.reason) for shape, target in self._targets())
         return next((f"node '{name}': {reason}" for name, reason in why if reason), "")
 
