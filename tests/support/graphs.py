@@ -314,10 +314,15 @@ def outputs(*data: float, name: str = "y", **more: Any) -> dict[str, Any]:
     return {"model_name": "service", "outputs": [tensor], **more}
 
 
+_DEAF: list[socket.socket] = []
+"""Bound and not listening, for as long as the tests run: nobody else gets their ports meanwhile."""
+
+
 def unused_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """Where every connection is refused."""
+    _DEAF.append(socket.socket())
+    _DEAF[-1].bind(("127.0.0.1", 0))
+    return int(_DEAF[-1].getsockname()[1])
 
 
 def address_of(plane: planes.TestPlane) -> tuple[str, int]:
