@@ -32,7 +32,7 @@ def import_(
     \b
     Example:
       mizzen import -f inferencegraph.yaml > graph.yaml
-      kubectl get seldondeployments -o yaml | mizzen import -f -
+      mizzen import -f - < seldondeployments.yaml
       mizzen import -f manifests/ -o json
     """
     from mizzen.manifests.importing import files as importing

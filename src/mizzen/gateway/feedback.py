@@ -79,7 +79,7 @@ class Feedback:
         said = read(body)
         kept = endpoint.kept
         if kept is None:
-            raise Invalid(
+            raise Conflict(
                 f"'{endpoint.name}' keeps no records of what answered, so there is nothing that feedback could be for: "
                 "`feedback: {}` in its spec, or a bandit in its graph, makes it keep some"
             )

@@ -186,7 +186,7 @@ def test_an_id_that_is_no_header_is_found_either_way(world: World, spelled: str)
 
 def test_a_name_that_keeps_no_records_says_what_would(world: World) -> None:
     code, text = refused(world.post({"id": "x", "reward": 1}, path="/v2/models/plain/feedback"))
-    assert code == 422
+    assert code == 409
     assert "`feedback: {}`" in text
     assert world.post({"id": "x", "reward": 1}, path="/v2/models/none/feedback")[0] == 404
 
