@@ -178,7 +178,7 @@ def test_feedback_counts_once_and_only_as_what_it_is(served: Graphs) -> None:
     assert refused(422, reward=1, routing=f"a={other}")
     assert refused(422, reward=1, routing="x=b")
     assert refused(400, reward=1, rewrad=2)
-    assert served.reward("deaf", served.ask("deaf").said["id"], reward=1).code == 422
+    assert served.reward("deaf", served.ask("deaf").said["id"], reward=1).code == 409
     assert served.reward("nobody", id_, reward=1).code == 404
     assert served.reward("judged", id_, reward=0, routing=f"a={arm}").said == {"id": id_, "reward": 0, "counted": True}
     assert not served.reward("judged", id_, reward=0).said["counted"]
