@@ -159,20 +159,21 @@ SHAPES: dict[str, Schema] = {
         ),
         "node", "phase", "began_ms", "took_ms", "code",
     ),
-    "FeedbackRequest": needs(
+    "FeedbackRequest": {**needs(
         closed(shape(
             "`reward` or `truth` is needed.",
             id={**text("Of the request: as it was sent, or as its answer has it."), "minLength": 1,
                 "maxLength": feedback.MAX_ID},
-            reward=maybe({"type": "number", "minimum": 0, "maximum": 1}),
-            truth={"description": "What the answer should have been: the values of its first output, or an object of "
+            reward={"type": "number", "minimum": 0, "maximum": 1},
+            truth={"anyOf": [*({"type": each} for each in ("number", "string", "boolean", "object")), many({})],
+                   "description": "What the answer should have been: the values of its first output, or an object of "
                                   "them by the names of outputs. Without a reward, it is compared with the answer."},
-            user=maybe({**text("Whom the request was for."), "maxLength": v2.MAX_CITED}),
-            routing=maybe({**text("The parameter of that name of the answer: needed where no record of the request is "
-                                  "left."), "maxLength": feedback.MAX_ROUTING}),
+            user={**text("Whom the request was for."), "maxLength": v2.MAX_CITED},
+            routing={**text("The parameter of that name of the answer: needed where no record of the request is "
+                            "left."), "maxLength": feedback.MAX_ROUTING},
         )),
         "id",
-    ),
+    ), "anyOf": [{"required": ["reward"]}, {"required": ["truth"]}]},
     "FeedbackTaken": needs(
         shape("", id=text(), reward={"type": "number"},
               counted={**FLAG, "description": "false: the same was given before."}),

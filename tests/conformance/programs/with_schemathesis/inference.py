@@ -34,6 +34,10 @@ def _named(given: dict[str, Any], names: dict[str, list[str]]) -> dict[str, Any]
 
 
 def before_call(context: object, case: Any, kwargs: dict[str, Any]) -> None:
+    if case.path.endswith("/feedback") and isinstance(case.body, dict) and case.meta is not None:
+        if case.meta.generation.mode.is_positive:
+            case.body.pop("routing", None)  # which ways there are, only the graph says
+        return
     kind = "infer" if case.path.endswith("/infer") else "predict" if case.path.endswith(":predict") else ""
     if not kind or case.meta is None or not case.meta.generation.mode.is_positive or case.method != "POST":
         return
