@@ -173,7 +173,7 @@ def measure(folder: Path, options: argparse.Namespace) -> int:
         if MODEL in options.only:
             doors.insert(0, plane.door(MODEL))
         windows += rounds([*started[:-1], *doors], question, options, options.connections)
-        # Afterwards: so many nodes are counted, and that is told once a second, also while others are asked.
+        # Afterwards, so that the figures above are those of a plane with few graphs.
         sized = {f"{name}{size}": make(size) for name, make in BUILDERS.items() for size in options.sizes}
         windows += rounds(plane.open(sized), question, options, options.connections[:1])
     except (contestants.StartFailed, load.LoadFailed) as error:

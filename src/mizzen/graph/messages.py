@@ -87,7 +87,10 @@ def _describe(text: bytes) -> tuple[int, list[Described]]:
 
 def legible(entries: Message) -> Message:
     """Text as JSON has it, as far as it is text: a model gets `str` then, as from who calls it directly."""
-    if all(entry[1] != "BYTES" for entry in entries):
+    for entry in entries:
+        if entry[1] == "BYTES":
+            break
+    else:
         return entries
     return [_legible(entry) if entry[1] == "BYTES" and entry[3] == RAW else entry for entry in entries]
 

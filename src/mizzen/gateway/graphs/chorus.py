@@ -132,6 +132,7 @@ class Song:
     def _end(self, now: float) -> None:
         call, chorus = self._call, self._chorus
         call.work = None
+        self.voices = []  # which know it: without this, only the collector of garbage would end all of them
         if self._failure[0] != OK:
             code, text, retry, lacking = self._failure
             call.settle(code, text, now, retry, lacking=lacking)

@@ -177,7 +177,8 @@ def _chained(bound: BoundGraph) -> Submit:
             return
         hop = Hop(chain, call)
         call.work = hop
-        hop.go(call.item[0], call.began)
+        hop.sent(chain.targets[0], call, call.began, call.deadline)
+        hop.go(call.item[0])
 
     return submit
 
@@ -209,18 +210,29 @@ class Hop(Errand):
         self.live = True
         self.size = call.size
 
-    def go(self, entries: Entries, now: float) -> None:
+    def go_on(self, entries: Entries, now: float) -> None:
+        """To the next node; all else of the call stays as it is."""
+        place = self._place = self._place + 1
+        target = self.target = self._chain.targets[place]
+        self.alone = False
+        self.began = now
+        self.deadline = min(self._call.deadline, now + target.timeout)
+        endpoint = target.endpoint
+        if endpoint is not None:
+            self.endpoint = endpoint
+            endpoint.counters.in_flight += 1
+        self.go(entries)
+
+    def go(self, entries: Entries) -> None:
         """To the node whose turn it is."""
-        chain, call, place = self._chain, self._call, self._place
-        target = chain.targets[place]
-        self.sent(target, call, now, call.deadline)
+        chain, call, place, target = self._chain, self._call, self._place, self.target
         signature = target.signature
         chain.bound.tallies[place].ran += 1
         if signature is not None:
             try:
                 entries = signature.adapt(entries)
             except ValueError as fault:
-                self.settle(BAD_REQUEST, str(fault).encode(), now)
+                self.settle(BAD_REQUEST, str(fault).encode(), self.began)
                 return
         self.item: Any = (entries, *call.item[1:]) if place == chain.last else (entries, None, True)
         target.submit(self)
@@ -249,9 +261,8 @@ class Hop(Errand):
             name = chain.bound.shapes[place].name
             self._end(LOST, f"node '{name}': its answer cannot be read: {fault}".encode(), now)
             return
-        self._place = place + 1
         self.size = messages.size_of(entries)
-        self.go(messages.legible(entries), now)
+        self.go_on(messages.legible(entries), now)
 
     def abandon(self) -> None:
         self.cancel(self._chain.bound.clock())
