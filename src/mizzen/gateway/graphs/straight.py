@@ -8,6 +8,7 @@ this one) is left to it.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,13 +20,20 @@ from mizzen.gateway.graphs.targets import Errand, Target
 from mizzen.gateway.infer import Inference
 from mizzen.gateway.metrics import GONE
 from mizzen.gateway.notes import Value
+from mizzen.gateway.signature import Signature
 from mizzen.graph import messages
 from mizzen.graph.run import Entries
 from mizzen.graph.shapes import Shape
+from mizzen.protocol.frames import RAW
+from mizzen.protocol.v2 import Entry
 from mizzen.selection.records.record import what_of
 
 CEILING_MS = 60_000
 """No request lives longer."""
+
+REMEMBERED = 64
+"""Forms of the replies of one node."""
+_LENGTH = struct.Struct("<I")
 
 Submit = Callable[[Call], None]
 Pick = Callable[[Inference], int]
@@ -183,13 +191,20 @@ def _chained(bound: BoundGraph) -> Submit:
     return submit
 
 
+Form = tuple[str, str, list[int], int, Signature | None]
+"""Of a reply with one tensor: what the next node is sent it as, its bytes, and by which signature that was found to
+fit."""
+
+
 class Chain:
-    __slots__ = ("bound", "last", "targets", "told")
+    __slots__ = ("bound", "forms", "last", "targets", "told")
 
     def __init__(self, bound: BoundGraph) -> None:
         self.bound = bound
         self.targets: list[Target] = [shape.target for shape in bound.shapes]
         self.last = len(self.targets) - 1
+        self.forms: list[dict[bytes, Form]] = [{} for _ in self.targets]
+        """By node and the head of its reply: nearly all of one node are of one form."""
         parameters: dict[str, Value] = {"nodes": ",".join(shape.name for shape in bound.shapes)}
         what = b""
         if bound.keeper is not None:
@@ -201,7 +216,10 @@ class Chain:
 class Hop(Errand):
     """A call that goes from one node of a chain to the next."""
 
-    __slots__ = ("_call", "_chain", "_place")
+    __slots__ = ("_asked", "_call", "_chain", "_place")
+
+    _asked: bytes
+    """The head of the reply that it brings along."""
 
     def __init__(self, chain: Chain, call: Inference) -> None:
         self._chain = chain
@@ -210,8 +228,8 @@ class Hop(Errand):
         self.live = True
         self.size = call.size
 
-    def go_on(self, entries: Entries, now: float) -> None:
-        """To the next node; all else of the call stays as it is."""
+    def go_on(self, entries: Entries, now: float, *, fits: bool = False) -> None:
+        """To the next node; all else of the call stays as it is. `fits`: it is known to take them."""
         place = self._place = self._place + 1
         target = self.target = self._chain.targets[place]
         self.alone = False
@@ -221,12 +239,12 @@ class Hop(Errand):
         if endpoint is not None:
             self.endpoint = endpoint
             endpoint.counters.in_flight += 1
-        self.go(entries)
+        self.go(entries, fits=fits)
 
-    def go(self, entries: Entries) -> None:
+    def go(self, entries: Entries, *, fits: bool = False) -> None:
         """To the node whose turn it is."""
         chain, call, place, target = self._chain, self._call, self._place, self.target
-        signature = target.signature
+        signature = None if fits else target.signature
         chain.bound.tallies[place].ran += 1
         if signature is not None:
             try:
@@ -234,6 +252,8 @@ class Hop(Errand):
             except ValueError as fault:
                 self.settle(BAD_REQUEST, str(fault).encode(), self.began)
                 return
+        if place and not fits and len(entries) == 1 and entries[0][3] == RAW:
+            self._remember(entries[0], signature)
         self.item: Any = (entries, *call.item[1:]) if place == chain.last else (entries, None, True)
         target.submit(self)
 
@@ -255,14 +275,31 @@ class Hop(Errand):
             self._call.notes = chain.told
             self._end(OK, payload, now)
             return
+        at = _LENGTH.unpack_from(payload)[0] + 4 if len(payload) >= 4 else 0
+        head = payload[:at]
+        form = chain.forms[place].get(head)
+        if form is not None:
+            name, datatype, shape, size, signature = form
+            if len(payload) - at == size and chain.targets[place + 1].signature is signature:
+                self.size = size
+                self.go_on([(name, datatype, shape, RAW, memoryview(payload)[at:])], now, fits=True)
+                return
         try:
-            entries = messages.of_reply(payload)
+            entries = messages.legible(messages.of_reply(payload))
         except ValueError as fault:
-            name = chain.bound.shapes[place].name
-            self._end(LOST, f"node '{name}': its answer cannot be read: {fault}".encode(), now)
+            node = chain.bound.shapes[place].name
+            self._end(LOST, f"node '{node}': its answer cannot be read: {fault}".encode(), now)
             return
         self.size = messages.size_of(entries)
-        self.go_on(messages.legible(entries), now)
+        self._asked = head
+        self.go_on(entries, now)
+
+    def _remember(self, entry: Entry, signature: Signature | None) -> None:
+        forms = self._chain.forms[self._place - 1]
+        if len(forms) >= REMEMBERED:
+            forms.clear()
+        name, datatype, shape, _, data = entry
+        forms[self._asked] = name, datatype, shape, len(data), signature
 
     def abandon(self) -> None:
         self.cancel(self._chain.bound.clock())
