@@ -117,11 +117,14 @@ class _Batch:
         # Of the request before, when it has one tensor: what that is, and whom it goes with. Most are like it.
         before: list[Any] | None = None
         together: list[int] = []
-        rows = 0
+        rows = length = 0
         for place, request in enumerate(self._requests):
             try:
-                simple = len(request) == 2 and request[1] is None and len(request[0]) == 1
-                if simple and request[0][0][:4] == before and type(request[0][0][4]) is bytes:
+                parts = len(request)
+                plain = parts == 2 or (parts == 3 and request[2] is True)
+                simple = plain and request[1] is None and len(request[0]) == 1
+                same = simple and parts == length and request[0][0][:4] == before
+                if same and type(request[0][0][4]) is bytes:
                     self._rows[place] = rows
                     together.append(place)
                     continue
@@ -136,6 +139,7 @@ class _Batch:
             self._rows[place] = rows
             together.append(place)
             before = request[0][0][:4] if simple else None
+            length = parts
         return found
 
     def answer_group(self, wish: Wish, places: list[int], max_rows: int) -> None:
