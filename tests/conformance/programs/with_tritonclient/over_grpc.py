@@ -178,9 +178,10 @@ def faults(_namespace: str) -> None:
 def deadlines(_namespace: str) -> None:
     with _client() as server:
         assert server.infer("iris", [_rows()], client_timeout=20, timeout=10_000_000)
-        try:
-            server.infer("iris", [_rows()], client_timeout=1e-9)
-        except (InferenceServerException, grpc.RpcError) as error:
-            assert "DEADLINE_EXCEEDED" in str(error) or "Deadline" in str(error)
-        else:
-            raise AssertionError("it was in time")
+        for _ in range(100):  # gRPC counts in whole milliseconds, within which an answer may have come
+            try:
+                server.infer("iris", [_rows()], client_timeout=1e-9)
+            except (InferenceServerException, grpc.RpcError) as error:
+                assert "DEADLINE_EXCEEDED" in str(error) or "Deadline" in str(error)
+                return
+        raise AssertionError("it was always in time")
