@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 OK, BAD_REQUEST, FAILED, LOST, UNAVAILABLE, EXPIRED = 200, 400, 500, 502, 503, 504
 
+CEILING_SECONDS = 60.0
+"""No request lives longer, whatever it asks for."""
+
 LATE, NOBODY = b"no answer within the deadline", b"no ready model"
 """Why a call may end with a default answer, where its server has one."""
 

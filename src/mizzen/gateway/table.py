@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from mizzen.access.policy import Target
 from mizzen.gateway.cache import cached
-from mizzen.gateway.calls import NOBODY, UNAVAILABLE, Call, Placed
+from mizzen.gateway.calls import CEILING_SECONDS, NOBODY, UNAVAILABLE, Call, Placed
 from mizzen.gateway.defaults import default_of
 from mizzen.gateway.dialects import V1
 from mizzen.gateway.graphs.binding import BoundGraph
@@ -31,9 +31,6 @@ from mizzen.gateway.watched import WatchedFile
 from mizzen.graph import execute, plan
 from mizzen.protocol import v2
 from mizzen.selection.records.record import what_of
-
-CEILING_SECONDS = 60.0
-"""No request lives longer, whatever it asks for."""
 
 Key = tuple[str, str, str]
 """A served version: the server's id, its version, and what that is made of. Another one behind an id is another queue,

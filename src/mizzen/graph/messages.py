@@ -262,15 +262,19 @@ def prefixed(key: str, entries: Sequence[v2.Entry]) -> Message:
     return [(f"{key}.{entry[0]}", *entry[1:]) for entry in entries]
 
 
+class Unwanted(ValueError):
+    """An output that somebody wants is not there: their fault, and not that of who answered."""
+
+
 def chosen(entries: Message, names: Sequence[str] | None) -> Message:
-    """Those of these names, in their order; all where none are named. ValueError names one that is not there."""
+    """Those of these names, in their order; all where none are named. Unwanted names one that is not there."""
     if not names:
         return entries
     found = {entry[0]: entry for entry in entries}
     for name in names:
         if name not in found:
             there = ", ".join(f"'{v2.cited(one)}'" for one in found) or "none"
-            raise ValueError(f"no output '{v2.cited(name)}'; there is {there}")
+            raise Unwanted(f"no output '{v2.cited(name)}'; there is {there}")
     return [found[name] for name in names]
 
 

@@ -27,7 +27,7 @@ from mizzen.protocol import v2
 MERGE, CALL, ROUTE = range(3)
 """What a node asks somebody for."""
 
-BAD_REQUEST, FAILED, BAD_GATEWAY, UNAVAILABLE, EXPIRED = 400, 500, 502, 503, 504
+BAD_GATEWAY, UNAVAILABLE, EXPIRED = 502, 503, 504
 
 REQUEST = -1
 """In place of a node that made a message: it is what the caller sent."""

@@ -206,3 +206,24 @@ def test_a_secret_is_lent_by_those_who_may_write_it(closed: Harness, kind: str, 
 def test_what_only_looks_like_a_secret_is_handed_on(ana: httpx2.Client) -> None:
     spec = {"modelName": "mine", "version": "1", "hyperparameters": {"s3": {"secret": "db"}}}
     assert ana.post(path("TrainingJob"), json=manifest("TrainingJob", spec, "handed-on")).status_code == 201
+
+
+def test_what_a_graph_calls_already_was_lent_by_somebody_else(tmp_path: Path) -> None:
+    def calling(*names: str) -> dict[str, Any]:
+        nodes = [{"name": f"n{at}", "implementation": {"kfservice": name}} for at, name in enumerate(names)]
+        return manifest("MLGraph", {"dag": nodes})
+
+    with serving(tmp_path, anonymous=False) as plane:
+        admin, ana = plane.client(), plane.client(plane.user("ana"))
+        plane.permit("ana-writes", "read", "write", "predict", subjects=["ana"], model="own")
+        one = f"{path('MLGraph')}/own"
+        assert ana.post(path("MLGraph"), json=calling("foreign")).status_code == 403
+        assert admin.post(path("MLGraph"), json=calling("foreign")).status_code == 201
+        merge = {"content-type": "application/merge-patch+json"}
+        labelled = ana.patch(one, json={"metadata": {"labels": {"team": "a"}}}, headers=merge)
+        assert labelled.status_code == 200, labelled.text
+        more = ana.patch(one, json={"spec": calling("foreign", "other")["spec"]}, headers=merge)
+        assert more.status_code == 403, "what is new needs a right of one's own"
+        plane.permit("ana-calls", "predict", subjects=["ana"], model="other")
+        assert ana.patch(one, json={"spec": calling("foreign", "other")["spec"]}, headers=merge).status_code == 200
+        assert ana.delete(one).status_code == 200

@@ -14,9 +14,8 @@ from random import Random
 from mizzen.gateway.calls import BAD_REQUEST, Call, Placed
 from mizzen.gateway.dialects import Options
 from mizzen.gateway.graphs.tally import NodeTally
-from mizzen.gateway.graphs.targets import Target
+from mizzen.gateway.graphs.targets import Target, broken
 from mizzen.gateway.graphs.walk import Seen, Walk
-from mizzen.gateway.infer import Inference
 from mizzen.gateway.keeping import Keeper
 from mizzen.gateway.notes import Notes, Value
 from mizzen.gateway.signature import Hello, Signature, Tensor
@@ -42,6 +41,8 @@ log = logging.getLogger(__name__)
 Select = Callable[[str, plan.Policy, tuple[str, ...]], Selector]
 """What chooses for a node with a bandit: by its name, and those of its arms."""
 Find = Callable[[plan.Callee], Target]
+Pick = Callable[[str, Options], tuple[int, float]]
+"""Which child is taken, by whom the request is for and what its head says; and how likely that was, or 0."""
 
 
 class Told(Notes):
@@ -64,7 +65,7 @@ class Told(Notes):
 
 class BoundGraph:
     __slots__ = (
-        "_compared", "_rng", "_selectors", "_signature", "_told", "clock", "graph", "keeper", "shapes", "sole",
+        "_compared", "_rng", "_signature", "_told", "clock", "graph", "keeper", "picks", "shapes", "sole",
         "tallies",
     )  # fmt: skip
 
@@ -89,13 +90,14 @@ class BoundGraph:
         self._rng = rng
         self._told: dict[object, Told] = {}
         self._compared = 0
-        self._selectors: dict[int, Selector] = {}
         self._signature: Signature | None = None
         if graph.inputs:
             inputs = [Tensor(each.name, each.datatype, list(each.shape)) for each in graph.inputs]
             self._signature = Signature(Hello("ready", inputs=inputs, strict=True))
+        self.picks = {shape.place: self._picker(shape, select) for shape in self.shapes}
+        """Of nodes that choose: how."""
         for shape in self.shapes:
-            shape.choose = self._chooser(shape, select)
+            shape.choose = _on_a_walk(self.picks[shape.place])
 
     def bind(self, find: Find) -> None:
         for shape in self.shapes:
@@ -131,7 +133,7 @@ class BoundGraph:
             walk.begin(entries)
         except Exception:  # nobody else would end the request
             log.exception("failed to begin the way through a graph")
-            walk.broken()
+            broken(call, self.clock())
         return walk
 
     # What is told with answers
@@ -179,8 +181,8 @@ class BoundGraph:
         if self.keeper is not None:
             what = what_of(
                 self.graph.generation,
-                [(shapes[place].name, child, each.likely) for each in decisions
-                 for place, child in [(each.place, shapes[taken].name) for taken in each.chosen]],
+                [(shapes[each.place].name, shapes[place].name, each.likely) for each in decisions
+                 for place in each.chosen],
                 [(shapes[place].name, target.version) for place in places
                  if (target := shapes[place].target) is not None],
             )  # fmt: skip
@@ -211,42 +213,19 @@ class BoundGraph:
         wanted = {name.encode() for name in self.graph.headers}
         return tuple(head for head in call.options.heads if head[0] in wanted)
 
-    def picker(self, shape: Shape) -> Callable[[Inference], int]:
-        """Which child of a node that chooses is taken, for requests that need no walk."""
-        route = shape.route
-        assert route is not None
-        if route.policy is not None:
-            choose = self._selectors[shape.place].choose
-            places = {child.name: place for place, (child, _) in enumerate(shape.next)}
-            return lambda call: places[choose(call.user)[0]]
-        ends, rng = _ends(route), self._rng.random
-        if not route.key:
-            return lambda call: bisect_right(ends, rng())
-        key, salt = route.key, self._salt(shape)
-        return lambda call: routing.draw(ends, _share(call.user, call.options, key, salt, rng))
-
-    def _chooser(self, shape: Shape, select: Select) -> Choose | None:
+    def _picker(self, shape: Shape, select: Select) -> Pick | None:
         """None: there is nothing to choose."""
         route = shape.route
         if route is None or route.kind == "call" or len(route.children) < 2:
             return None
         if route.policy is not None:
             arms = tuple(child.name for child, _ in shape.next)
-            selector = self._selectors[shape.place] = select(shape.name, route.policy, arms)
-            return _by_bandit(selector, arms)
-        ends, rng = _ends(route), self._rng.random
+            return _by_bandit(select(shape.name, route.policy, arms), arms)
+        ends, rng = routing.bounds(route.weights or (1.0,) * len(route.children)), self._rng.random
         if not route.key:
-            return lambda run: (routing.draw(ends, rng()), 0.0)
-        key, salt = route.key, self._salt(shape)
-
-        def chosen(run: Run) -> tuple[int, float]:
-            assert isinstance(run, Walk)
-            return routing.draw(ends, _share(run.user, run.call.options, key, salt, rng)), 0.0
-
-        return chosen
-
-    def _salt(self, shape: Shape) -> bytes:
-        return f"{self.graph.uid}/{shape.name}".encode()
+            return lambda user, options: (bisect_right(ends, rng()), 0.0)
+        key, salt = route.key, f"{self.graph.uid}/{shape.name}".encode()
+        return lambda user, options: (routing.draw(ends, _share(user, options, key, salt, rng)), 0.0)
 
     # Whether it can be asked
 
@@ -355,20 +334,26 @@ class BoundGraph:
         ]
 
 
-def _by_bandit(selector: Selector, arms: Sequence[str]) -> Choose:
+def _by_bandit(selector: Selector, arms: Sequence[str]) -> Pick:
     places = {arm: place for place, arm in enumerate(arms)}
     choose = selector.choose
 
-    def chosen(run: Run) -> tuple[int, float]:
-        assert isinstance(run, Walk)
-        arm, likely = choose(run.user)
+    def chosen(user: str, options: Options) -> tuple[int, float]:
+        arm, likely = choose(user)
         return places[arm], likely
 
     return chosen
 
 
-def _ends(route: plan.Routing) -> tuple[float, ...]:
-    return routing.bounds(route.weights or (1.0,) * len(route.children))
+def _on_a_walk(pick: Pick | None) -> Choose | None:
+    if pick is None:
+        return None
+
+    def chosen(run: Run) -> tuple[int, float]:
+        assert isinstance(run, Walk)
+        return pick(run.user, run.call.options)
+
+    return chosen
 
 
 def _share(user: str, options: Options, key: str, salt: bytes, rng: Callable[[], float]) -> float:

@@ -6,21 +6,18 @@ does: where one member fails, those before it are waited for, and those behind i
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from mizzen.gateway.calls import BAD_REQUEST, FAILED, LOST, OK, Call
-from mizzen.gateway.graphs.binding import BoundGraph, Told
+from mizzen.gateway.graphs.binding import BoundGraph
 from mizzen.gateway.graphs.targets import Errand, Target
 from mizzen.gateway.infer import Inference
-from mizzen.gateway.notes import Value
+from mizzen.gateway.notes import Notes, Value
 from mizzen.graph import merging, messages
 from mizzen.graph.means import Means
 from mizzen.graph.shapes import Shape
 from mizzen.protocol.v2 import Entry
 from mizzen.selection.records.record import what_of
-
-log = logging.getLogger(__name__)
 
 
 class Chorus:
@@ -51,7 +48,7 @@ class Chorus:
         if bound.keeper is not None:
             ran = [(shape.name, shape.target.version) for shape in singers]
             what = what_of(bound.graph.generation, [], ran)
-        self.told = Told(parameters, range(len(names)), (), bound.keeper, what)
+        self.told = Notes(parameters, bound.keeper, what)
 
     def submit(self, call: Call) -> None:
         item = call.item
@@ -91,11 +88,11 @@ def _is_plain(shape: Shape) -> bool:
 class Song:
     """One request."""
 
-    __slots__ = ("_call", "_chorus", "_failure", "_left", "_lost", "_payloads", "voices")
+    __slots__ = ("_call", "_failure", "_left", "_lost", "_payloads", "chorus", "voices")
 
     def __init__(self, chorus: Chorus, call: Inference) -> None:
         count = len(chorus.targets)
-        self._chorus = chorus
+        self.chorus = chorus
         self._call = call
         self._left = count
         self._payloads: list[bytes] = [b""] * count
@@ -121,16 +118,13 @@ class Song:
         if not self._left:
             self._end(now)
 
-    def broken(self, now: float) -> None:
-        self._call.settle(FAILED, b"internal error", now)
-
     def abandon(self) -> None:
-        now = self._chorus.bound.clock()
+        now = self.chorus.bound.clock()
         for voice in self.voices:
             voice.drop(now)
 
     def _end(self, now: float) -> None:
-        call, chorus = self._call, self._chorus
+        call, chorus = self._call, self.chorus
         call.work = None
         self.voices = []  # which know it: without this, only the collector of garbage would end all of them
         if self._failure[0] != OK:
@@ -145,7 +139,7 @@ class Song:
             if payload is None:
                 payload = self._merged(payloads, names, raw[0] if raw else None, looks)
         except ValueError as fault:
-            code = BAD_REQUEST if isinstance(fault, _Unwanted) else LOST
+            code = BAD_REQUEST if isinstance(fault, messages.Unwanted) else LOST
             call.settle(code, str(fault).encode(), now)
             return
         chorus.tallies[chorus.place].ran += 1
@@ -155,7 +149,7 @@ class Song:
         call.settle(OK, payload, now)
 
     def _merged(self, payloads: list[bytes], names: list[str] | None, raw: Any, looks: bool) -> bytes:
-        chorus = self._chorus
+        chorus = self.chorus
         members = []
         for key, weight, payload in zip(chorus.keys, chorus.weights, payloads, strict=True):
             try:
@@ -170,18 +164,11 @@ class Song:
         if looks:
             chorus.bound.compare(chorus.conductor, members)
         if names:
-            try:
-                merged = messages.chosen(merged, names)
-            except ValueError as fault:
-                raise _Unwanted(*fault.args) from None
+            merged = messages.chosen(merged, names)
         try:
             return messages.to_payload(merged, raw)
         except ValueError as fault:
             raise ValueError(f"node '{chorus.conductor.name}': {fault}") from None
-
-
-class _Unwanted(ValueError):
-    """The caller wants an output that there is not."""
 
 
 class Voice(Errand):
@@ -204,7 +191,7 @@ class Voice(Errand):
             except ValueError as fault:
                 self.settle(BAD_REQUEST, str(fault).encode(), now)
                 return
-        self.item: Any = (entries, names, True)
+        self.item = (entries, names, True)
         target.submit(self)
 
     def drop(self, now: float) -> None:
@@ -213,26 +200,12 @@ class Voice(Errand):
             self.cancel(now)
         self.live = False
 
-    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
-        if not self.live:
-            return
-        self.live = False
-        self.item = None
-        song, place, endpoint = self._song, self.place, self.target.endpoint
-        chorus = song._chorus  # noqa: SLF001 - its own
-        seconds = now - self.began
-        if endpoint is not None:
-            endpoint.counters.ended(code, seconds)
-        tally = chorus.tallies[place]
+    def ended(self, code: int, payload: bytes, now: float, retry: int, lacking: bytes) -> None:
+        song, place = self._song, self.place
+        chorus = song.chorus
+        chorus.tallies[place].ended(code, now - self.began)
         if code == OK:
-            tally.answered += 1
-            tally.seconds += seconds
-            try:
-                song.answered(place, payload, now)
-            except Exception:  # nobody else would end the request
-                log.exception("failed to merge answers")
-                song.broken(now)
+            song.answered(place, payload, now)
             return
-        tally.codes[code] += 1
         name = chorus.bound.shapes[place].name.encode()
         song.failed(place, (LOST if code == FAILED else code, b"node '%b': %b" % (name, payload), retry, lacking), now)

@@ -18,7 +18,10 @@ from mizzen.gateway.services.pool import ServicePool
 from mizzen.gateway.sweeper import Sweeper
 from mizzen.graph import plan
 from mizzen.selection.records.log import Log
-from mizzen.selection.view import View
+from mizzen.selection.view import Selector, View
+
+Chosen = tuple[str, str, plan.Policy, tuple[str, ...]]
+"""Between what: the uid of a graph, a node, its policy and its arms."""
 
 
 class Making:
@@ -49,6 +52,10 @@ class Making:
         self._wall = wall
         self._rng = rng
         self._keepers: dict[plan.Kept, Keeper] = {}
+        self._selectors: dict[Chosen, Selector] = {}
+        """Of bandits: to make one looks into a file and may wait for others, so the next Table goes on with it."""
+        self._used: set[Chosen] = set()
+        """Those of the routes that are being made."""
 
     def keeper(self, kept: plan.Kept | None) -> Keeper | None:
         """One for as long as records are kept alike."""
@@ -66,7 +73,7 @@ class Making:
             tallies=self.tallies.of(namespace, name, graph),
             clock=self._clock,
             rng=self._rng,
-            select=lambda node, policy, arms: self._view.of(graph.uid, node, policy, arms),
+            select=lambda node, policy, arms: self._selector((graph.uid, node, policy, arms)),
             keeper=self.keeper(kept),
         )
 
@@ -104,10 +111,12 @@ class Making:
 
     def keep(self, routes: Routes, kept: Iterable[plan.Kept]) -> None:
         """Forget what none of these speak of."""
-        self.tallies.keep([key for key, name in routes.names.items() if name.current.bound is not None])
+        self.tallies.keep({key for key, name in routes.names.items() if name.current.bound is not None})
         wanted = set(kept)
         for gone in self._keepers.keys() - wanted:
             self._keepers.pop(gone).log.close()
+        self._selectors = {key: self._selectors[key] for key in self._used}
+        self._used = set()
 
     async def close(self) -> None:
         await asyncio.gather(*(pool.abort() for pool in self.pools.values()))
@@ -115,6 +124,13 @@ class Making:
         for keeper in self._keepers.values():
             keeper.log.close()
         self._view.close()
+
+    def _selector(self, chosen: Chosen) -> Selector:
+        self._used.add(chosen)
+        found = self._selectors.get(chosen)
+        if found is None:
+            found = self._selectors[chosen] = self._view.of(*chosen)
+        return found
 
     def _finder(self, routes: Routes, namespace: str) -> Callable[[plan.Callee], Target]:
         def find(callee: plan.Callee) -> Target:

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from mizzen.gateway.calls import BAD_REQUEST, FAILED, LOST, OK, Call
-from mizzen.gateway.graphs.binding import BoundGraph, Told
+from mizzen.gateway.calls import BAD_REQUEST, CEILING_SECONDS, FAILED, LOST, OK, Call
+from mizzen.gateway.graphs.binding import BoundGraph, Pick
 from mizzen.gateway.graphs.chorus import Chorus, is_chorus
 from mizzen.gateway.graphs.tally import NodeTally
 from mizzen.gateway.graphs.targets import Errand, Target
 from mizzen.gateway.infer import Inference
 from mizzen.gateway.metrics import GONE
-from mizzen.gateway.notes import Value
+from mizzen.gateway.notes import Notes, Value
 from mizzen.gateway.signature import Signature
 from mizzen.graph import messages
 from mizzen.graph.run import Entries
@@ -28,22 +27,18 @@ from mizzen.protocol.frames import RAW
 from mizzen.protocol.v2 import Entry
 from mizzen.selection.records.record import what_of
 
-CEILING_MS = 60_000
-"""No request lives longer."""
-
 REMEMBERED = 64
 """Forms of the replies of one node."""
 _LENGTH = struct.Struct("<I")
 
 Submit = Callable[[Call], None]
-Pick = Callable[[Inference], int]
 
 
 def submit_of(bound: BoundGraph) -> Submit:
     """What to do with each request of this graph."""
     if not bound.graph.inputs and not bound.graph.headers:
         if len(bound.shapes) == 1 and _is_leaf(bound.shapes[0]):
-            return _chosen(bound, None, [bound.shapes[0]], lambda call: 0)
+            return _chosen(bound, None, [bound.shapes[0]], lambda user, options: (0, 1.0))
         pick = _pick(bound)
         if pick is not None:
             root = bound.shapes[0]
@@ -55,7 +50,7 @@ def submit_of(bound: BoundGraph) -> Submit:
     return bound.submit
 
 
-class Branch(Told):
+class Branch(Notes):
     """One end of a choice."""
 
     __slots__ = ("_above", "_node", "_tally", "bounded", "counters", "queue", "submit", "timeout")
@@ -72,13 +67,12 @@ class Branch(Told):
         if bound.keeper is not None:
             decisions = [] if root is None else [(root.name, shape.name, 0.0)]
             what = what_of(bound.graph.generation, decisions, [(shape.name, endpoint.version)])
-        chosen = () if root is None else ((root.place, shape.name),)
-        super().__init__(parameters, [each.place for each in nodes], chosen, bound.keeper, what)
+        super().__init__(parameters, bound.keeper, what)
         self.queue = endpoint.queues[0]
         self.submit = target.submit
         self.timeout = target.timeout
-        most = CEILING_MS if bound.graph.timeout_ms is None else bound.graph.timeout_ms
-        self.bounded = target.timeout < most / 1000
+        most = bound.graph.timeout_ms
+        self.bounded = target.timeout < (CEILING_SECONDS if most is None else most / 1000)
         self.counters = endpoint.counters
         self._node = shape.name
         self._tally = bound.tallies[shape.place]
@@ -121,7 +115,7 @@ def _chosen(bound: BoundGraph, root: Shape | None, ends: Sequence[Shape], pick: 
         if not isinstance(call, Inference):
             bound.submit(call)
             return
-        branch = branches[pick(call)]
+        branch = branches[pick(call.user, call.options)[0]]
         call.notes = branch
         branch.counters.in_flight += 1
         if branch.bounded:
@@ -151,7 +145,7 @@ def _pick(bound: BoundGraph) -> Pick | None:
         return None
     if root.lacking or root.skip or len(others) < 2 or (route.policy is not None and route.policy.name == "exp3"):
         return None  # of exp3 each answer tells how likely it was
-    return bound.picker(root)
+    return bound.picks[0]
 
 
 def _is_leaf(shape: Shape) -> bool:
@@ -210,7 +204,7 @@ class Chain:
         if bound.keeper is not None:
             ran = [(shape.name, target.version) for shape, target in zip(bound.shapes, self.targets, strict=True)]
             what = what_of(bound.graph.generation, [], ran)
-        self.told = Told(parameters, range(len(self.targets)), (), bound.keeper, what)
+        self.told = Notes(parameters, bound.keeper, what)
 
 
 class Hop(Errand):
@@ -232,6 +226,7 @@ class Hop(Errand):
         """To the next node; all else of the call stays as it is. `fits`: it is known to take them."""
         place = self._place = self._place + 1
         target = self.target = self._chain.targets[place]
+        self.live = True
         self.alone = False
         self.began = now
         self.deadline = min(self._call.deadline, now + target.timeout)
@@ -254,23 +249,15 @@ class Hop(Errand):
                 return
         if place and not fits and len(entries) == 1 and entries[0][3] == RAW:
             self._remember(entries[0], signature)
-        self.item: Any = (entries, *call.item[1:]) if place == chain.last else (entries, None, True)
+        self.item = (entries, *call.item[1:]) if place == chain.last else (entries, None, True)
         target.submit(self)
 
-    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
-        if not self.live:
-            return
-        chain, place, endpoint = self._chain, self._place, self.target.endpoint
-        seconds = now - self.began
-        if endpoint is not None:
-            endpoint.counters.ended(code, seconds)
-        tally = chain.bound.tallies[place]
+    def ended(self, code: int, payload: bytes, now: float, retry: int, lacking: bytes) -> None:
+        chain, place = self._chain, self._place
+        chain.bound.tallies[place].ended(code, now - self.began)
         if code != OK:
-            tally.codes[code] += 1
             self._end(*self._failure(code, payload), now, retry, lacking)
             return
-        tally.answered += 1
-        tally.seconds += seconds
         if place == chain.last:
             self._call.notes = chain.told
             self._end(OK, payload, now)
@@ -305,8 +292,6 @@ class Hop(Errand):
         self.cancel(self._chain.bound.clock())
 
     def _end(self, code: int, payload: bytes, now: float, retry: int = 1, lacking: bytes = b"") -> None:
-        self.live = False
-        self.item = None
         self._call.work = None
         self._call.settle(code, payload, now, retry, lacking=lacking)
 

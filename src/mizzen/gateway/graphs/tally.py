@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from mizzen.gateway.calls import OK
 from mizzen.graph import plan
@@ -81,7 +81,7 @@ class Tallies:
             kept[node.name].may_choose([graph.nodes[place].name for place in places])
         return [kept[node.name] for node in graph.nodes]
 
-    def keep(self, named: Sequence[tuple[str, str]]) -> None:
+    def keep(self, named: Collection[tuple[str, str]]) -> None:
         self._nodes = {key: nodes for key, nodes in self._nodes.items() if key in named}
 
     def counts(self) -> list[GraphNode]:

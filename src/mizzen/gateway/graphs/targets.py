@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from mizzen.gateway.calls import NOBODY, OK, UNAVAILABLE, Call, Placed
+from mizzen.gateway.calls import FAILED, NOBODY, OK, UNAVAILABLE, Call, Placed
 from mizzen.gateway.infer import Inference
 from mizzen.gateway.metrics import GONE
 from mizzen.gateway.routes import Endpoint
@@ -17,6 +18,9 @@ from mizzen.graph.shapes import Shape
 
 if TYPE_CHECKING:
     from mizzen.gateway.graphs.walk import Walk
+
+
+log = logging.getLogger(__name__)
 
 
 class Target:
@@ -78,6 +82,14 @@ class Target:
         call.settle(UNAVAILABLE, self.missing.encode(), call.began, lacking=NOBODY)
 
 
+def broken(call: Placed, now: float) -> None:
+    """Something happened that should never: all that goes on for it is given up."""
+    work, call.work = call.work, None
+    if work is not None:
+        work.abandon()
+    call.settle(FAILED, b"internal error", now)
+
+
 def request_of(call: Placed) -> Inference | None:
     if isinstance(call, Inference):
         return call
@@ -117,6 +129,25 @@ class Errand(Placed):
             self.endpoint = endpoint
             endpoint.counters.in_flight += 1
 
+    def ended(self, code: int, payload: bytes, now: float, retry: int, lacking: bytes) -> None:
+        """What comes of it, as in `settle`. Called once for each time that it was sent, unless it was cancelled."""
+        raise NotImplementedError
+
+    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
+        if not self.live:
+            return
+        self.live = False
+        self.item: Any = None
+        endpoint = self.target.endpoint
+        if endpoint is not None:
+            endpoint.counters.ended(code, now - self.began)
+        try:
+            self.ended(code, payload, now, retry, lacking)
+        except Exception:  # nobody else would end the request
+            log.exception("failed on the way through a graph")
+            if self.request is not None:
+                broken(self.request, now)
+
     def found(self, payload: bytes, now: float, mark: bytes) -> None:
         self.settle(OK, payload, now)
 
@@ -124,7 +155,7 @@ class Errand(Placed):
         if not self.live:
             return
         self.live = False
-        self.item: Any = None
+        self.item = None
         target = self.target
         if target.endpoint is not None:
             target.endpoint.counters.ended(GONE, now - self.began)
@@ -155,14 +186,8 @@ class Step(Errand):
         """Its answer is that to the request, in the form that was asked for."""
         self.live = True
 
-    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
-        if self.live:
-            self.live = False
-            self.item = None
-            endpoint = self.target.endpoint
-            if endpoint is not None:
-                endpoint.counters.ended(code, now - self.began)
-            self.walk.settled(self, code, payload, now, retry=retry, lacking=lacking)
+    def ended(self, code: int, payload: bytes, now: float, retry: int, lacking: bytes) -> None:
+        self.walk.settled(self, code, payload, now, retry=retry, lacking=lacking)
 
 
 def named(callee: plan.Callee) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,13 +20,6 @@ if TYPE_CHECKING:
 MOST_ERRANDS = 10_000
 """Calls for one request, in all graphs that it goes through."""
 PHASES = {CALL: "implementation", MERGE: "merge"}
-
-
-log = logging.getLogger(__name__)
-
-
-class _Unwanted(Exception):
-    """The caller wants an output that there is not."""
 
 
 class Seen(NamedTuple):
@@ -126,16 +118,12 @@ class Walk(Run):
             self._see(step, code, payload, now)
         if self.over:
             return
-        try:
-            if code != OK:
-                self.failed(shape, step.message, self._failure(step, code, payload, (retry, lacking)))
-            elif step.whole:
-                self.came_whole(shape, step.message, payload)
-            else:
-                self._came(step, payload)
-        except Exception:  # nobody else would end the request
-            log.exception("failed on the way through a graph")
-            self.broken()
+        if code != OK:
+            self.failed(shape, step.message, self._failure(step, code, payload, (retry, lacking)))
+        elif step.whole:
+            self.came_whole(shape, step.message, payload)
+        else:
+            self._came(step, payload)
 
     def _came(self, step: Step, payload: bytes) -> None:
         shape, route = step.shape, step.route
@@ -155,11 +143,11 @@ class Walk(Run):
                 continue
             whole = chosen.direct and self.style is None and self.seen is None
             form = (self.names, self.raw) if whole else (None, True)
-            copy = Copy(self.bound.tallies[child.place], child.target, self.call, message.entries, form)
+            copy = Copy(self.bound.tallies[child.place])
             if self.copies is None:
                 self.copies = {}
             self.copies.setdefault(chosen.place, []).append(copy)
-            copy.begin(self.bound.clock())
+            copy.begin(child.target, self.call, message.entries, form, self.bound.clock())
 
     def compared(self, shape: Shape, members: Sequence[merging.Member]) -> None:
         bound = self.bound
@@ -182,7 +170,7 @@ class Walk(Run):
                 payload = messages.v1_answer(given, self.style)
             else:
                 payload = self._payload()
-        except _Unwanted as fault:
+        except messages.Unwanted as fault:
             self._settle(BAD_REQUEST, str(fault).encode())
             return
         except ValueError as fault:
@@ -210,10 +198,7 @@ class Walk(Run):
                     assert isinstance(came, list)
                     entries += messages.prefixed(output.key, came)
         if self.names:
-            try:
-                entries = messages.chosen(entries, self.names)
-            except ValueError as fault:
-                raise _Unwanted(*fault.args) from fault
+            entries = messages.chosen(entries, self.names)
         return messages.to_payload(entries, self.raw)
 
     def refuse(self, failure: Failure) -> None:
@@ -224,11 +209,6 @@ class Walk(Run):
         self.call.settle(code, text, self.bound.clock(), retry, lacking=lacking)
 
     # What went wrong
-
-    def broken(self) -> None:
-        """Something happened that should never."""
-        self.abandon()
-        self._settle(FAILED, b"internal error")
 
     def _failure(self, step: Step, code: int, payload: bytes, more: tuple[int, bytes]) -> Failure:
         text, shape, order = payload.decode(errors="replace"), step.shape, step.message.order

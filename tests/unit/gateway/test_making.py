@@ -1,0 +1,44 @@
+"""What a gateway has once for all its graphs outlives the Tables that name it, and no longer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from random import Random
+
+import uvloop
+
+from mizzen.gateway.graphs.making import Making
+from mizzen.gateway.routes import Routes
+from mizzen.gateway.sweeper import Sweeper
+from mizzen.graph import plan
+from mizzen.selection.view import View
+
+
+def bandit(epsilon: float) -> plan.Graph:
+    route = plan.Routing(kind="mab", children=(1, 2), policy=plan.Policy(name="egreedy", epsilon=epsilon))
+    ends = [plan.Node(name=name, dependencies=(0,), call=plan.Callee(name=name)) for name in "bc"]
+    root = plan.Node(name="a", children=(1, 2), route=route)
+    return plan.Graph(uid="u", generation=1, nodes=(root, *ends))
+
+
+def test_a_bandit_is_not_begun_anew_by_each_table(tmp_path: Path) -> None:
+    loop = uvloop.new_event_loop()
+    begun: list[float] = []
+
+    class Counted(View):
+        def of(self, uid, node, policy, arms):  # type: ignore[no-untyped-def]
+            begun.append(policy.epsilon)
+            return super().of(uid, node, policy, arms)
+
+    making = Making(
+        view=Counted(tmp_path / "state.db", tmp_path / "word", Random(1)), records=tmp_path / "records", gateway=0,
+        limit=10, sweeper=Sweeper(time.monotonic, loop.call_later), loop=loop, clock=time.monotonic, wall=time.time,
+        rng=Random(1),
+    )  # fmt: skip
+    for epsilon in (0.1, 0.1, 0.1, 0.2, 0.1):
+        making.bound("default", "g", bandit(epsilon), None)
+        making.keep(Routes(), [])
+    assert begun == [0.1, 0.2, 0.1], "and what no Table names is forgotten"
+    loop.run_until_complete(making.close())
+    loop.close()
