@@ -216,7 +216,7 @@ def learnt(state: Data) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, 
 def _bandit(node: Data) -> str:
     parameters = ", ".join(f"{name} {value:g}" for name, value in node["parameters"].items())
     said = [f"{node['node']}: {node['policy']}" + (f", {parameters}" if parameters else "")]
-    said.append(f"{node['feedback']} rewards")
+    said.append("1 reward" if node["feedback"] == 1 else f"{node['feedback']} rewards")
     if node["perUser"]:
         said.append("1 user has their own" if node["users"] == 1 else f"{node['users']} users have their own")
     if node["own"]:

@@ -123,8 +123,9 @@ def _pickle(file: Path, head: bytes, suffix: str) -> Look | None:
         for module in _modules(start):
             if module not in modules:
                 modules.append(module)
-    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
-        pass  # damaged, or cut where we stopped to read: what was found until then counts
+    except (OSError, EOFError, ValueError, Warning, zlib.error, lzma.LZMAError):
+        pass  # damaged, or cut where we stopped to read: what was found until then counts. Warning: an escape that is
+        # none, in a text that is none, where warnings are errors
     return _of_modules(modules) if modules else None
 
 

@@ -113,6 +113,11 @@ def test_a_class_of_a_script_is_told_what_to_do(tmp_path: Path) -> None:
     assert "define that in a module" in found.advice
 
 
+def test_what_is_no_pickle_is_what_its_name_says(tmp_path: Path) -> None:
+    (tmp_path / "m.pkl").write_bytes(b"c\\\xae\nx\n")
+    assert look(tmp_path / "m.pkl") == "sklearn"
+
+
 def test_nothing_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.pkl").write_bytes(pickle.dumps(Explosive()))

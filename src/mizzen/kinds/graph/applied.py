@@ -29,15 +29,16 @@ def objects(value: Any) -> Iterator[Mapping[str, Any]]:
 def restored(arrived: Any, written: Any) -> Any:
     """What was written, if it is what arrived once its nulls are left out; otherwise what arrived."""
     try:
-        return written if _without_nulls(written) == arrived else arrived
+        return written if without_nulls(written) == arrived else arrived
     except RecursionError:
         return arrived
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
+    """As a Kubernetes keeps it: a null is as if it were not there."""
     match value:
         case Mapping():
-            return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+            return {key: without_nulls(item) for key, item in value.items() if item is not None}
         case list():
-            return [_without_nulls(item) for item in value]
+            return [without_nulls(item) for item in value]
     return value

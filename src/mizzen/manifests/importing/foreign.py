@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from mizzen.errors import Fault
 from mizzen.kinds.findings import faults_of
+from mizzen.kinds.graph.applied import without_nulls
 from mizzen.manifests.importing.notes import CannotImport
 
 
@@ -38,18 +39,9 @@ def read(model: type[T], spec: Any) -> T:
     if not isinstance(spec, Mapping):
         raise CannotImport(Fault("spec", "required" if spec is None else "must be an object"))
     try:
-        return model.model_validate_json(json.dumps(_without_nulls(spec)))
+        return model.model_validate_json(json.dumps(without_nulls(spec)))
     except ValidationError as error:
         raise CannotImport(*faults_of(error, "spec")) from error
-
-
-def _without_nulls(value: Any) -> Any:
-    match value:
-        case Mapping():
-            return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-        case list():
-            return [_without_nulls(item) for item in value]
-    return value
 
 
 class Step(Foreign):
