@@ -47,12 +47,21 @@ class ReplicaSpec(Part):
 
 
 class Retention(Part):
-    """What is kept of a job; it is removed when the job has ended."""
+    """What is kept of a job. What is served is kept in any case."""
 
-    checkpoints: int | None = Field(None, ge=1, description="So many of the newest checkpoints. Absent: all.")
+    checkpoints: int | None = Field(
+        None, ge=1, description="So many of the newest checkpoints; others go as new ones come. Absent: all."
+    )
+    best: int | None = Field(None, ge=1, description="And so many of the best, by `metric`.")
+    metric: str | None = Field(None, min_length=1, description="The metric that `best` goes by.")
+    mode: Literal["max", "min"] = Field("max", description="Whether more of it is better, or less.")
     logs: Duration | None = Field(
         None, description="How long logs are kept after the end, such as `30d`. Absent: always."
     )
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        if self.best is not None and self.metric is None and context.read(at, "metric"):
+            yield Fault(f"{at}.metric", "is needed to tell which are the best")
 
 
 class TrainingJobSpec(Spec):
@@ -184,14 +193,62 @@ def _count(replicas: Mapping[str, ReplicaSpec], type_: str) -> int:
 class ReplicaCounts(Part):
     """How the replicas of one type are doing."""
 
-    active: int = Field(default=0, description="Running.")
+    active: int = Field(default=0, description="Running, or about to.")
     succeeded: int = Field(default=0, description="Ended well.")
     failed: int = Field(default=0, description="Ended badly, for good.")
 
 
-class TrainingJobStatus(Status):
-    """Conditions: `Accepted`; of Created, Running, Restarting, Suspended, Succeeded and Failed those that hold."""
+class JobReplica(Part):
+    """One replica, over all its attempts."""
 
+    name: str = Field(description="Type and index, such as `worker-0`.")
+    state: Literal["waiting", "starting", "running", "restarting", "succeeded", "failed", "stopped"] = Field(
+        description="Where it is in its life."
+    )
+    attempt: int = Field(default=0, description="Which attempt this is about, counted from 0.")
+    restarts: int = Field(default=0, description="How often it was started again because it had ended.")
+    exit_code: int | None = Field(default=None, description="Of the last attempt that ended; signal s is 128 + s.")
+    reason: str = Field(default="", description="One word for how that ended, where there is one.")
+    message: str = Field(default="", description="What it does, waits for, or ended with.")
+    restart_at: str | None = Field(default=None, description="When it is started again, in UTC.")
+
+
+class JobProgress(Part):
+    """What the code reported last; written here at most every 30 seconds."""
+
+    step: int | None = Field(default=None, description="How far it is.")
+    total: int | None = Field(default=None, description="Of how many steps.")
+    metrics: dict[str, float] = Field(default_factory=dict, description="Their last values.")
+    message: str = Field(default="", description="In its own words.")
+    time: str | None = Field(default=None, description="When it said so, in UTC.")
+
+
+class Terminated(Part):
+    """Somebody decided to end the job set."""
+
+    actor: str = Field(description="Who.")
+    time: str = Field(description="When, in UTC.")
+
+
+JobState = Literal["Created", "Queued", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
+
+
+class TrainingJobStatus(Status):
+    """Conditions: `Accepted`; of Created, Queued, Running, Restarting, Suspended, Succeeded and Failed those that hold;
+    `NoCheckpoint` on one that succeeded and saved nothing."""
+
+    state: JobState | None = Field(default=None, description="The condition that tells most, in one word.")
     replicas: dict[str, ReplicaCounts] = Field(default_factory=dict, description="Counts for each replica type.")
+    replica_states: tuple[JobReplica, ...] = Field(default=(), description="Each replica.")
     start_time: str | None = Field(default=None, description="When it first ran, in UTC.")
     completion_time: str | None = Field(default=None, description="When it ended, in UTC.")
+    ran_seconds: float = Field(
+        default=0.0, description="How long it ran until `runningSince`; what `activeDeadlineSeconds` counts."
+    )
+    running_since: str | None = Field(default=None, description="Since when it runs without a break, in UTC.")
+    ports: dict[str, int] = Field(default_factory=dict, description="Where each replica is to listen, on 127.0.0.1.")
+    admitted: bool = Field(default=False, description="It has its share of this machine, and keeps it until it ends.")
+    progress: JobProgress | None = Field(default=None, description="As the code reported it.")
+    checkpoints: int = Field(default=0, description="How many it has saved and are kept.")
+    newest_checkpoint: str | None = Field(default=None, description="The id of the last of them.")
+    terminated: Terminated | None = Field(default=None, description="Who ended it, if somebody did.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from mizzen.errors import Fault
 from mizzen.kinds.findings import Context, Finding
 from mizzen.kinds.meta import Part, Spec, Status
 from mizzen.kinds.model import Artifact
+from mizzen.kinds.parts.datasets import Dataset
 from mizzen.kinds.parts.env import SecretKeyRef
 from mizzen.kinds.parts.signatures import Signature
 from mizzen.kinds.text.quantities import Gpu, Resources
@@ -39,6 +40,28 @@ class Environment(Part):
     )
 
 
+class TrainingTask(Part):
+    """One attempt of one replica of a job set (purpose `train`). `runs.records.Task` is what becomes of it."""
+
+    job: str = Field(description="The TrainingJob.")
+    job_uid: str = Field(description="Its uid: where its files lie.")
+    model: str = Field(description="The model that is trained.")
+    version: str = Field(default="", description="The version whose code runs; empty: none.")
+    version_uid: str = Field(default="", description="Its uid.")
+    replica: str = Field(description="Type and index, such as `worker-0`.")
+    attempt: int = Field(
+        default=0, ge=0, description="Counted over the life of the job. Another one is another process."
+    )
+    git: dict[str, str] | None = Field(default=None, description="Code that is in no artifacts: `repo` and `commit`.")
+    dataset: Dataset | None = Field(default=None, description="What is fetched before the command starts.")
+    hyperparameters: dict[str, Any] = Field(default_factory=dict, description="Handed to the code as JSON.")
+    cluster: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="host:port of all replicas, by type in lower case."
+    )
+    framework: str = Field(default="", description="What trains it, as far as it is said.")
+    trusted: bool = Field(default=False, description="Whether what it saves may be unpickled.")
+
+
 class WorkloadSpec(Spec):
     """What every replica runs with, set by the engine beside `env` and `secretEnv`:
 
@@ -57,24 +80,29 @@ class WorkloadSpec(Spec):
     MIZZEN_GPU_MEMORY_SHARE  how much of the memory of each, up to 1
     MIZZEN_GPU_MEMORY        the same in bytes, where the engine knows them
     MIZZEN_ENVIRONMENT       what its environment is called, when it has one of its own
+    MIZZEN_TASK              a file that holds a `runs.records.Task` (purpose `train`), and
+    MIZZEN_PYTHON            the interpreter that `python` is to its command
 
-    With purpose `answer`, `$(NAME)` in `command` and in the values of `env` stands for a variable, as in Kubernetes:
-    of the port, or of `env`; never for one of `secretEnv`, whose values stand nowhere.
+    With purpose `train` it is a runner of ours that is started, and `command` is what that runs. With purposes `answer`
+    and `show`, `$(NAME)` in `command` and in the values of `env` stands for a variable, as in Kubernetes: of the port,
+    or of `env`; never for one of `secretEnv`, whose values stand nowhere.
     """
 
-    purpose: Literal["serve", "answer"] = Field(
+    purpose: Literal["serve", "answer", "show", "train"] = Field(
         description="What it is for: `serve`, it takes frames on a socket; `answer`, it answers HTTP on a port that it "
-        "is given."
+        "is given; `show`, so does a tool for people; `train`, it does a task and ends."
     )
     command: tuple[str, ...] = Field(min_length=1, description="`python` as the first word is that of its environment.")
     protocol: Spoken | None = Field(
         None, description="What it speaks (purpose `answer`). Absent: it is asked, once for each process."
     )
     model: str = Field("", description="The model whose readiness it is asked for (purpose `answer`).")
+    ready_path: str = Field("", description="What answers 200 once it is ready (purpose `show`).")
+    task: TrainingTask | None = Field(None, description="What is to be done (purpose `train`).")
     working_dir: str | None = Field(
         None,
-        description="Where it is started (purpose `answer`), if that is the absolute path of a folder that is there; "
-        "else in a folder of its own.",
+        description="Where it is started (purposes `answer` and `train`), if that is the absolute path of a folder "
+        "that is there; else in a folder of its own.",
     )
     env: dict[str, str] = Field(default_factory=dict, description="Variables of its environment.")
     secret_env: dict[str, SecretKeyRef] = Field(
@@ -99,16 +127,19 @@ class WorkloadSpec(Spec):
         for name in self.secret_env:
             if name in self.env:
                 yield Fault(f"{at}.secretEnv.{name}", "is given in env, too")
-        if self.purpose == "answer":
-            if not self.model:
-                yield Fault(f"{at}.model", "is needed with purpose answer: it is asked whether that is ready")
-            return
-        for field, value in (("protocol", self.protocol), ("model", self.model), ("workingDir", self.working_dir)):
-            if value:
-                yield Fault(f"{at}.{field}", "is for purpose answer only")
+        needed = {"answer": ("model", self.model), "show": ("readyPath", self.ready_path), "train": ("task", self.task)}
+        for purpose, (field, value) in needed.items():
+            if (self.purpose == purpose) != bool(value):
+                yield Fault(f"{at}.{field}", f"is needed with purpose {purpose}, and with no other")
+        if self.protocol and self.purpose != "answer":
+            yield Fault(f"{at}.protocol", "is for purpose answer only")
+        if self.working_dir and self.purpose not in ("answer", "train"):
+            yield Fault(f"{at}.workingDir", "is for purposes answer and train only")
+        if self.purpose == "train" and (self.replicas > 1 or self.restart == "Always"):
+            yield Fault(at, "a task is done by one process, and whether again is for its job to say")
 
 
-ReplicaState = Literal["starting", "ready", "waiting", "failed", "stopping"]
+ReplicaState = Literal["starting", "ready", "waiting", "failed", "stopping", "ended"]
 
 
 class ReplicaStatus(Part):
@@ -118,6 +149,8 @@ class ReplicaStatus(Part):
         ├── replaced ─────┤
         └── waiting <─────┴── exit    (back-off)
             failed                    (exit 78, or its files cannot be had: never again)
+
+    With purpose `train`: starting (it brings code and data) ──> ready (the command runs) ──> ended; `waiting` before.
 
     Only a replica that is not wanted any more is stopping: one that ends to be started anew comes back at its address.
     """
@@ -144,6 +177,12 @@ class ReplicaStatus(Part):
     reloads: bool = Field(default=False, description="Whether it takes other files without a restart.")
     protocol: str = Field(
         default="", description="What it speaks: `v2`, `v1` or `seldon`, of one that answers HTTP and has said so."
+    )
+    attempt: int | None = Field(default=None, description="Of a task: which attempt all of this is about.")
+    started: str | None = Field(default=None, description="Of a task: when its command was started, in UTC.")
+    ended: str | None = Field(default=None, description="Of a task: when it ended by itself, in UTC.")
+    retry: bool = Field(
+        default=False, description="Of a task that ended: it was not its command that failed; another attempt may do."
     )
 
 

@@ -10,8 +10,8 @@ from mizzen import frameworks
 from mizzen.blobs.files import Entry
 from mizzen.errors import Fault, Invalid
 from mizzen.kinds.findings import suggestion
-from mizzen.server import formats
-from mizzen.server.formats import Look
+from mizzen.blobs import formats
+from mizzen.blobs.formats import Look
 from mizzen.server.sources import Said
 
 MOST_LOOKED_AT = 200

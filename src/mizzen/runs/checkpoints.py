@@ -1,0 +1,123 @@
+"""Checkpoints: what they are, and the shelf they stand on.
+
+The files of a checkpoint are Blobs. It exists once its manifest does, a document of Blobs that is written last of all.
+Manifests belong to a version and outlive the job that made them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol, Self
+
+from mizzen.errors import NotFound
+from mizzen.runs.places import UNVERSIONED
+from mizzen.runs.records import File
+
+FOLDER = "checkpoints"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    id: str
+    """`<job>-<8 digits of sha256>`: the same content of one job, saved under one name, is one checkpoint."""
+    namespace: str
+    model: str
+    version: str
+    version_uid: str
+    job: str
+    job_uid: str
+    name: str
+    """What the code called it."""
+    files: tuple[File, ...]
+    sha256: str
+    """Over the paths and digests of its files."""
+    created: float
+    """When its save was complete; seconds since 1970."""
+    step: int | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    trusted: bool = False
+    """Whoever started the job may vouch for code: it may be unpickled."""
+    framework: str = ""
+    """What its files are, as far as they tell."""
+    entrypoint: str = ""
+    """Which of its files to load."""
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def order(self) -> tuple[float, int, str]:
+        """The newest is the largest."""
+        return self.created, -1 if self.step is None else self.step, self.id
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(**{**data, "files": tuple(File(**file) for file in data["files"])})
+
+
+def digest_of(files: Iterable[File]) -> str:
+    listing = "".join(f"{file.path}\0{file.digest}\0" for file in sorted(files, key=lambda file: file.path))
+    return hashlib.sha256(listing.encode()).hexdigest()
+
+
+def checkpoint_id(job: str, name: str, sha256: str) -> str:
+    return f"{job}-{hashlib.sha256(f'{name}:{sha256}'.encode()).hexdigest()[:8]}"
+
+
+class Documents(Protocol):
+    """As `blobs.documents.Documents`. Blocking."""
+
+    def put(self, name: str, data: bytes, *, new: bool = False) -> bool: ...
+    def get(self, name: str) -> bytes: ...
+    def names(self, prefix: str) -> list[str]: ...
+    def delete(self, name: str) -> bool: ...
+
+
+class Shelf:
+    """Checkpoints by where they belong. Blocking; Unavailable when the store of blobs does not answer."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+
+    def add(self, checkpoint: Checkpoint) -> bool:
+        """False when it is there already. The caller has put its files."""
+        return self._documents.put(_name(checkpoint), json.dumps(checkpoint.to_json()).encode(), new=True)
+
+    def of_version(self, namespace: str, model: str, version: str, version_uid: str = "") -> list[Checkpoint]:
+        """Newest first. With `version_uid`, without those of an earlier version of the same name."""
+        found = self._read(f"{FOLDER}/{namespace}/{model}/{version or UNVERSIONED}/")
+        fitting = (each for each in found if not version_uid or each.version_uid in ("", version_uid))
+        return sorted(fitting, key=lambda each: each.order, reverse=True)
+
+    def of_job(self, namespace: str, model: str, version: str, job_uid: str) -> list[Checkpoint]:
+        """Newest first."""
+        return [each for each in self.of_version(namespace, model, version) if each.job_uid == job_uid]
+
+    def all(self, prefix: str = "") -> list[Checkpoint]:
+        """`prefix`: `<namespace>/`, `<namespace>/<model>/` or `<namespace>/<model>/<version>/`."""
+        return self._read(f"{FOLDER}/{prefix}")
+
+    def remove(self, checkpoint: Checkpoint) -> bool:
+        """Its files go once nothing names them any more."""
+        return self._documents.delete(_name(checkpoint))
+
+    def _read(self, prefix: str) -> list[Checkpoint]:
+        found = []
+        for name in self._documents.names(prefix):
+            try:
+                found.append(Checkpoint.from_json(json.loads(self._documents.get(name))))
+            except (NotFound, ValueError, TypeError, KeyError):  # removed meanwhile, or none of ours
+                continue
+        return found
+
+
+def _name(checkpoint: Checkpoint) -> str:
+    version = checkpoint.version or UNVERSIONED
+    return f"{FOLDER}/{checkpoint.namespace}/{checkpoint.model}/{version}/{checkpoint.id}.json"
