@@ -15,7 +15,7 @@ PY := .venv/bin/python
 READY := .venv/.ready
 COMPILED := .venv/.compiled
 # Of the frameworks, those that `make test` serves; the heavy ones have an environment of their own.
-EXTRAS := sklearn xgboost lightgbm onnx environments
+EXTRAS := sklearn xgboost lightgbm onnx environments tensorboard
 HEAVY := sklearn xgboost onnx tensorflow mlflow
 SOURCES := $(shell find src -name '*.py')
 CODE := src tests bench tools examples
@@ -33,7 +33,7 @@ PORTS := --port $(PORT) --inference-port $(shell expr $(PORT) + 1) --grpc-port $
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-properties test-faults test-conformance test-ml check gen clients lock bench bench-core bench-scale bench-peers bench-graphs bench-footprint clean moved
+.PHONY: help setup run test test-properties test-faults test-conformance test-ml check gen clients lock bench bench-core bench-scale bench-peers bench-graphs bench-footprint bench-training clean moved
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ bench-peers: setup ## Mizzen beside other model servers, each in .venvs/bench-<n
 
 bench-graphs: setup ## What a request through a graph costs, beside one model alone and nginx (ARGS="--only nginx,model,ensemble --sizes 0")
 	@$(PY) -m bench.graphs $(ARGS)
+
+bench-training: setup ## What a training job and its logs cost beside its own code (ARGS="--jobs 50 --seconds 10")
+	@$(PY) -m bench.training $(ARGS)
 
 bench-footprint: setup ## What Mizzen weighs: installed size, start and memory of a runtime beside a bare process
 	@$(PY) -m bench.footprint $(ARGS)

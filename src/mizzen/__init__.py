@@ -23,16 +23,17 @@ if TYPE_CHECKING:
         NoRoom,
         NotFound,
         TooLarge,
+        TrainingFailed,
         Unauthenticated,
         Unavailable,
         UnsupportedMediaType,
     )
-    from mizzen.sdk import Graph, MizzenWarning, Model, Plane, connect, start
+    from mizzen.sdk import Graph, Job, MizzenWarning, Model, Monitor, Plane, connect, start
 
 __all__ = [
     "AlreadyExists", "BadRequest", "Conflict", "DeadlineExceeded", "Expired", "Fault", "Forbidden", "Graph",
-    "Invalid", "MizzenError", "MizzenWarning", "Model", "ModelFailed", "NoRoom", "NotFound", "Plane", "TooLarge",
-    "Unauthenticated", "Unavailable", "UnsupportedMediaType", "connect", "start",
+    "Invalid", "Job", "MizzenError", "MizzenWarning", "Model", "ModelFailed", "Monitor", "NoRoom", "NotFound", "Plane",
+    "TooLarge", "TrainingFailed", "Unauthenticated", "Unavailable", "UnsupportedMediaType", "connect", "start",
 ]  # fmt: skip
 __version__ = "0.1.0.dev0"
 

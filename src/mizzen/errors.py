@@ -127,10 +127,16 @@ class ModelFailed(MizzenError):
     reason = "ModelFailed"
 
 
+class TrainingFailed(MizzenError):
+    """A job set that was waited for has failed, or was ended. The message says how, with what it printed last."""
+
+    reason = "TrainingFailed"
+
+
 FAMILY: dict[str, type[MizzenError]] = {
     cls.reason: cls
     for cls in (
         MizzenError, BadRequest, Invalid, Unauthenticated, Forbidden, NotFound, AlreadyExists, Conflict, Expired,
-        TooLarge, UnsupportedMediaType, Unavailable, NoRoom, DeadlineExceeded, ModelFailed,
+        TooLarge, UnsupportedMediaType, Unavailable, NoRoom, DeadlineExceeded, ModelFailed, TrainingFailed,
     )
 }  # fmt: skip

@@ -1,4 +1,5 @@
-"""The one table of frameworks: by which files each is known, what serves it, and what has to be installed for that.
+"""The one table of frameworks: by which files each is known, what trains, serves and shows it, and what has to be
+installed for that.
 
 Standard library only: the plane reads it, and so does a runtime in the user's environment. Packages of others bring
 more, by entry points (`mizzen/plugins.py`): whoever asks for all there are asks `known`.
@@ -35,6 +36,8 @@ class Framework:
     """What the loader imports that is not part of a plain installation."""
     extra: str | None = None
     """The extra of this package that brings them."""
+    trainer: str = "train.py"
+    """The file of a version that trains it, for jobs that name no command."""
     monitor: str = "scalars"
     """What shows its training: `tensorboard`, or our own viewer."""
 

@@ -121,6 +121,17 @@ class Settings:
     blob_store: str = _setting(
         "", "Address of a store that keeps files, too, such as s3://bucket/blobs; empty: the data dir alone has them."
     )
+    blob_store_endpoint: str = _setting(
+        "", "Where that store answers, such as http://127.0.0.1:9000; empty: as AWS_ENDPOINT_URL says, or by name."
+    )
+    blob_store_region: str = _setting("", "Its region; empty: as AWS_REGION says.")
+    blob_store_secret: str = _setting(
+        "",
+        "Secret of namespace default with the keys accessKeyId and secretAccessKey that open it; empty: as "
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say.",
+    )
+    training_cpus: float = _setting(0.0, "Cores that training jobs may ask for together; 0: all there are.")
+    training_memory_bytes: int = _setting(0, "Bytes of memory that they may ask for together; 0: all there are.")
     keep_events: int = _setting(
         10_000, "Changes that are kept for those who watch: whoever is further behind gets 410, and lists again."
     )

@@ -18,6 +18,7 @@ from mizzen.blobs.store import BlobStore, Stored, opened
 from mizzen.errors import NotFound, Unavailable
 from mizzen.kinds.meta import Meta, Resource
 from mizzen.server.collection import collect_garbage
+from tests.contract.objects import Away, new_s3
 from tests.contract.stores import open_sqlite
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "plugins" / "lookup" / "src"
@@ -30,12 +31,13 @@ def _shelf(folder: Path) -> BlobStore:
     return store
 
 
-@pytest.fixture(params=["file", "shelf"])
+@pytest.fixture(params=["file", "shelf", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BlobStore:
     monkeypatch.syspath_prepend(EXAMPLE)
     made: dict[str, Callable[[], BlobStore]] = {
         "file": lambda: ObjectBlobs(f"file://{tmp_path / 'store'}"),
         "shelf": lambda: _shelf(tmp_path / "store"),
+        "s3": lambda: new_s3(request.getfixturevalue("s3")),
     }
     return made[request.param]()
 
@@ -136,25 +138,6 @@ def test_garbage_goes_from_both_and_what_is_only_here_gets_behind(store: BlobSto
             await objects.close()
 
     asyncio.run(body())
-
-
-class Away:
-    """A store that does not answer."""
-
-    def put(self, digest: str, file: Path) -> None:
-        raise OSError("no route")
-
-    def get(self, digest: str, target: Path) -> None:
-        raise OSError("no route")
-
-    def has(self, digest: str) -> bool:
-        raise OSError("no route")
-
-    def delete(self, digest: str) -> None:
-        raise OSError("no route")
-
-    def stored(self) -> Iterator[Stored]:
-        raise OSError("no route")
 
 
 def test_one_that_does_not_answer_is_told_and_nothing_is_acknowledged(tmp_path: Path) -> None:

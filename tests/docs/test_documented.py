@@ -26,6 +26,7 @@ from mizzen.kinds.application import components, policies, steps, traits
 from mizzen.kinds.catalog import CORE, KINDS, Kind
 from mizzen.kinds.meta import Part
 from mizzen.kinds.parts.typed import Type
+from mizzen.server.monitor.routes import for_browsers
 from mizzen.settings import Settings
 from tests.unit.server.harness import serving
 from tools.reference import markdown
@@ -44,7 +45,12 @@ GIVES_REASONS = sorted(
     ]
 )  # fmt: skip
 """Where conditions and their reasons come from."""
-OTHER_WORDS = frozenset({"True", "False", "Unknown", "Always", "Never", "Normal", "Warning"})
+OTHER_WORDS = frozenset(
+    {
+        "True", "False", "Unknown", "Always", "Never", "OnFailure", "ExitCode", "Normal", "Warning", "None",
+        "Worker", "AllWorkers",
+    }
+)  # fmt: skip
 KIND_NAMES = frozenset(name for kind in (*KINDS, *CORE) for name in (kind.name, *kind.other_names))
 
 
@@ -284,6 +290,8 @@ def _named(text: str) -> Iterator[tuple[str, str]]:
 
 def _unlisted(page: str, routes: list[Any]) -> Iterator[str]:
     for route in routes:
+        if for_browsers(route.path):
+            continue
         for method in sorted(route.methods - ({"HEAD"} if "GET" in route.methods else set())):
             # Some paths of Kubernetes are asked for with a slash at the end, too.
             if f"| `{method} {route.path.rstrip('/') or '/'}` |" not in page:

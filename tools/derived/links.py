@@ -10,12 +10,13 @@ _VERSION = {
     "model": "$response.body#/model", "version": "$response.body#/version", "namespace": "$response.body#/namespace",
 }  # fmt: skip
 _SERVER = {**_VERSION, "server": "$response.body#/id"}
+_JOB = {**_VERSION, "job": "$response.body#/id"}
 _USER = {"user": "$response.body#/name"}
 _TOKEN = {"user": "$response.body#/user", "token": "$response.body#/id"}
 _LIMIT = {"subject": "$response.body#/subject"}
 _SECRET = {"secret": "$response.body#/name", "namespace": "$response.body#/namespace"}
 
-_VERSIONED = ("describeVersion", "deleteVersion", "trustVersion", "serve", "listServers")
+_VERSIONED = ("describeVersion", "deleteVersion", "trustVersion", "serve", "listServers", "train", "listJobs")
 _ROWS: tuple[tuple[tuple[str, ...], Mapping[str, str], tuple[str, ...]], ...] = (
     (
         ("createModel",),
@@ -24,6 +25,7 @@ _ROWS: tuple[tuple[tuple[str, ...], Mapping[str, str], tuple[str, ...]], ...] = 
     ),
     (("addNextVersion", "addVersion"), _VERSION, _VERSIONED),
     (("serve",), _SERVER, ("describeServer", "deleteServer")),
+    (("train",), _JOB, ("describeJob", "terminateJob", "suspendJob", "resumeJob", "jobLogs", "listCheckpoints")),
     (("createUser",), _USER, ("describeUser", "deleteUser", "createToken", "listTokens")),
     (("createToken",), _TOKEN, ("revokeToken",)),
     (("setLimit",), _LIMIT, ("describeLimit", "deleteLimit")),

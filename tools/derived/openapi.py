@@ -16,7 +16,7 @@ from mizzen.kinds.schema import schema_of
 from mizzen.server.door import protobuf
 from mizzen.server.errors import STATUS
 from mizzen.server.incoming import ARCHIVE_TYPES
-from tools.derived import examples
+from tools.derived import examples, monitor_shapes, training_shapes
 from tools.derived.core import CORE
 from tools.derived.links import LINKS
 from tools.derived.operations import (
@@ -89,7 +89,7 @@ def written_out() -> Iterator[tuple[Operation, Kind | None]]:
 
 
 def schemas() -> dict[str, Schema]:
-    found = {**SHAPES, **LISTS, **CORE}
+    found = {**SHAPES, **training_shapes.SHAPES, **monitor_shapes.SHAPES, **LISTS, **CORE}
     found |= {name: {**found[name], "example": example} for name, example in examples.BODIES.items()}
     for kind in KINDS:
         found |= {

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mizzen.server import printed, usage, watching, writing
+from mizzen.runs import checkpoints
+from mizzen.runs.scalars import curve
+from mizzen.server import printed, printing, training, usage, watching, writing
 from mizzen.server.door import definitions, discovery, documents, events, namespaces, protobuf, reviews
 from mizzen.server.incoming import ARCHIVE_TYPES
+from mizzen.server.monitor import comparison
 from mizzen.server.resources import ROOT
 from tools.derived import rules
 from tools.derived.shapes import FLAG, NUMBER, PAST, Schema, text
@@ -118,7 +121,17 @@ PARAMETERS: dict[str, tuple[Schema, str]] = {
     "places": (FLAG, "Say between the lines how far one has read, in lines that begin with a NUL."),
     "after": (rules.like(printed.PLACE), "Go on at a place that such a line told."),
     "cascade": (FLAG, "End first what is in the way: versions, servers, jobs, a monitor."),
-    "wait": (FLAG, "Answer when it is gone."),
+    "wait": (FLAG, "Answer when it is gone, or, of a job set, has ended."),
+    "state": ({"type": "string", "enum": list(training.STATES)}, "Which job sets; `ongoing` if absent."),
+    "tag": (text(), "Only series of this scalar."),
+    "version": (rules.VERSION, "Only series of this version."),
+    "job": (text(), "Only series of this job set."),
+    "points": (
+        {**NUMBER, "minimum": 4, "maximum": curve.KEPT},
+        f"Most points of a series, {comparison.POINTS} if absent: first, last, lowest and highest are among them.",
+    ),
+    "replica": (rules.like(printing.REPLICA), "Only this replica, such as `worker-0`."),
+    "training": (FLAG, "Of files that are the body: they are code to be trained, and hold nothing to load yet."),
     "at": (rules.TIME, "A time, such as `2026-01-31T12:00:00Z`: answer what the model looked like then."),
     "framework": (rules.FRAMEWORK, "Of files that are the body: what loads them."),
     "entrypoint": (text(), "Of files that are the body: what to load."),
@@ -148,6 +161,8 @@ PATH_PARAMETERS: dict[str, str] = {
     "version": "A number or a name; `auto`, where one is added, is the next number.",
     "alias": "The alias.",
     "server": "The server's id, which is the InferenceModel's name.",
+    "job": "The job set's id, which is the TrainingJob's name.",
+    "checkpoint": "The checkpoint's id.",
     "digest": "sha256:<hex> of the file.",
     "user": "The user's name.",
     "token": "The token's id.",
@@ -158,7 +173,7 @@ PATHS: dict[str, Schema] = {
     "namespace": rules.NAME, "name": text(), "model": rules.NAME, "version": rules.VERSION_OR_NEXT,
     "alias": rules.ALIAS, "server": rules.NAME, "digest": rules.DIGEST, "user": rules.USER, "token": rules.TOKEN,
     "subject": rules.SUBJECT,
-    "secret": rules.NAME,
+    "secret": rules.NAME, "job": rules.NAME, "checkpoint": rules.like(checkpoints.ID),
 }  # fmt: skip
 """What may stand in a path. Kinds differ in how their objects may be called."""
 SENT: dict[str, tuple[Schema, str]] = {
@@ -168,6 +183,7 @@ SENT: dict[str, tuple[Schema, str]] = {
 }
 HEADERS: dict[str, str] = {
     "Content-Range": "`bytes a-b/total`: which part of the file this is; `bytes */total` only asks how much has come.",
+    "Idempotency-Key": "A text of the caller's own: who repeats a call with it within a day gets the first answer.",
     "If-None-Match": "The ETag of a document that is there already: 304 when it is still the same.",
 }
 
@@ -184,7 +200,7 @@ WRITTEN = ("dryRun", "assume", "fieldManager", "fieldValidation", *SHOWN)
 DELETED = ("dryRun", "propagationPolicy", "gracePeriodSeconds", "orphanDependents", "pretty", "timeout")
 PATCHES: dict[str, str | Schema] = {writing.MERGE: "Patch", writing.JSON: "JsonPatch", writing.APPLY: KIND}
 SCALED = "InferenceModel"
-ABOUT_FILES = ("framework", "entrypoint", "python", "image", "parentJob", "labels", "requirements")
+ABOUT_FILES = ("framework", "entrypoint", "python", "image", "parentJob", "labels", "requirements", "training")
 FILES = one("NewVersion", **dict.fromkeys(sorted(ARCHIVE_TYPES), _BYTES), **{"multipart/form-data": "VersionForm"})
 
 PLANE: tuple[Operation, ...] = (
@@ -293,7 +309,7 @@ MODELS: tuple[Operation, ...] = (
               {201: "Piece", 202: "Piece"}, query=HERE, body={"application/octet-stream": _BYTES},
               header=("Content-Range",), sends=("Upload-Offset",), conflicts=True),
     Operation("POST", "/model/{model}/serve/{version}", "serve",
-              "Make one more server of a version. What is absent comes from the path and the version.",
+              "Make one more server of a version: of a checkpoint, the newest if absent, else of its own files.",
               {201: "ServerView"}, query=HERE, body=one("NewServer"), body_required=False, sends=("Location",),
               conflicts=True),
     Operation("GET", "/model/{model}/serve/{version}", "listServers", "List servers of a version.",
@@ -309,6 +325,58 @@ MODELS: tuple[Operation, ...] = (
     Operation("POST", "/v2/repository/models/{model}/unload", "unload",
               "Leave the servers of a model without replicas; answers when their processes have ended.",
               {200: "Loaded"}, query=HERE, conflicts=True),
+)  # fmt: skip
+
+_VERSION_JOBS, _JOB = "/model/{model}/train/{version}", "/model/{model}/train/{version}/{job}"
+_CHECKPOINT = f"{_JOB}/checkpoint/{{checkpoint}}"
+
+TRAINING: tuple[Operation, ...] = (
+    Operation("GET", "/model/{model}/train", "listModelJobs", "List job sets of all versions of a model.",
+              {200: "JobViewList"}, query=(*HERE, "state", *PAGE, "labelSelector")),
+    Operation("POST", _VERSION_JOBS, "train",
+              "Train a version: each call makes one more job set; 200 for a call that is repeated with its key.",
+              {200: "JobView", 201: "JobView"}, query=HERE, body=one("NewJob"), body_required=False,
+              header=("Idempotency-Key",), sends=("Location",), conflicts=True),
+    Operation("GET", _VERSION_JOBS, "listJobs", "List job sets of a version: those that go on, unless `state` says.",
+              {200: "JobViewList"}, query=(*HERE, "state", *PAGE, "labelSelector")),
+    Operation("GET", _JOB, "describeJob", "A job set, how far it is just now, and who serves what it saved.",
+              {200: "JobDescription"}, query=HERE),
+    Operation("DELETE", _JOB, "terminateJob",
+              "End a job set: 202 once that is decided. Its record, logs and checkpoints stay.",
+              {200: "JobView", 202: "JobView"}, query=(*HERE, "wait"), conflicts=True),
+    Operation("POST", f"{_JOB}/suspend", "suspendJob", "Stop all replicas of a job set, until it is resumed.",
+              {200: "JobView"}, query=HERE, conflicts=True),
+    Operation("POST", f"{_JOB}/resume", "resumeJob", "Let a job set go on that was suspended.", {200: "JobView"},
+              query=HERE, conflicts=True),
+    Operation("GET", f"{_JOB}/logs", "jobLogs",
+              "What its replicas print, each line after the name of one. `since` may be a duration, too: `10m`.",
+              {200: {"type": "string"}}, query=(*HERE, "follow", "tail", "since", "replica"), media="text/plain",
+              known=True),
+    Operation("GET", f"{_JOB}/checkpoint", "listCheckpoints",
+              "What a job set saved, newest first; also when its record is gone.", {200: "CheckpointList"}, query=HERE),
+    Operation("GET", _CHECKPOINT, "describeCheckpoint", "A checkpoint, and who serves it.", {200: "Checkpoint"},
+              query=HERE),
+    Operation("DELETE", _CHECKPOINT, "deleteCheckpoint", "Delete a checkpoint that nobody serves.",
+              {200: "DeletedCheckpoint"}, query=HERE, conflicts=True),
+    Operation("GET", f"{_CHECKPOINT}/files", "checkpointFiles", "All its files, as a tar archive.", {200: _BYTES},
+              query=HERE, media="application/x-tar"),
+)  # fmt: skip
+
+_MONITOR = "/model/{model}/monitor"
+
+MONITORS: tuple[Operation, ...] = (
+    Operation("POST", _MONITOR, "startMonitor", "Start the monitoring tool of a model; 200 when it has one already.",
+              {200: "MonitorView", 201: "MonitorView"}, query=HERE, body=one("NewMonitor"), body_required=False,
+              conflicts=True),
+    Operation("GET", _MONITOR, "describeMonitor", "The monitoring tool of a model, and where a browser finds it.",
+              {200: "MonitorView"}, query=HERE, known=True),
+    Operation("DELETE", _MONITOR, "endMonitor", "End it, if there is one: 202 until its process has ended.",
+              {200: "EndedMonitor", 202: "EndedMonitor"}, query=(*HERE, "wait")),
+    Operation("POST", f"{_MONITOR}/ticket", "monitorTicket",
+              "An address that opens it in a browser, which has no token: good once, and soon.",
+              {200: "MonitorTicket"}, query=HERE),
+    Operation("GET", f"{_MONITOR}/scalars", "scalars", "What jobs logged, by step, and how served versions do now.",
+              {200: "Scalars"}, query=("tag", "version", "job", "points", *HERE), known=True),
 )  # fmt: skip
 
 PEOPLE: tuple[Operation, ...] = (
@@ -427,4 +495,4 @@ _REVIEWS: tuple[Operation, ...] = tuple(
 
 DOOR = (*_DISCOVERY, *_DEFINITIONS, *_EVENTS, *_NAMESPACES, *_REVIEWS)
 
-OPERATIONS = (*PLANE, *MODELS, *PEOPLE, *DOOR)
+OPERATIONS = (*PLANE, *MODELS, *TRAINING, *MONITORS, *PEOPLE, *DOOR)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from mizzen.access.policy import VERBS
+from mizzen.kinds.meta import Spec
 from mizzen.kinds.schema import schema_of
 from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.server import limits, users
@@ -81,8 +82,16 @@ SAID: dict[str, Schema] = {
     "labels": rules.LABELS,
     "annotations": rules.ANNOTATIONS,
     "requirements": many(text("As for pip. Absent: what a requirements.txt among the files says.")),
+    "training": {**FLAG, "description": "It is code to be trained, and holds nothing to load yet."},
 }
 assert set(SAID) == set(OPTIONS)
+
+
+def fields_of(spec: type[Spec], **more: Schema) -> Schema:
+    """Those of a spec, of which the path says what has to be said."""
+    whole = {key: value for key, value in schema_of(spec, long=True).items() if key != "required"}
+    return {**whole, "properties": {**whole["properties"], **more}}
+
 
 FILE = closed(
     needs(
@@ -315,7 +324,8 @@ SHAPES: dict[str, Schema] = {
     "ModelDescription": always(shape(
         "A model with all that belongs to it, as they were at one moment.",
         **_MODEL, versions=many(ref("VersionView")), versionCount=NUMBER, servers=many(ref("ServerView")),
-        jobs=many(OPEN), monitor=maybe(OPEN), rollouts=many(text()), secondNames=many(text()),
+        jobs=many(ref("JobView")), jobCount=NUMBER, checkpoints={**NUMBER, "description": "Of all its versions."},
+        monitor=maybe(OPEN), rollouts=many(text()), secondNames=many(text()),
         lastChanged=maybe(WHO_AND_WHEN),
     )),
     "WhichVersion": closed(needs(shape("", version=VERSION), "version")),
@@ -343,19 +353,23 @@ SHAPES: dict[str, Schema] = {
     "VersionDescription": always(shape(
         "A version, and what changed since the one before.",
         **_VERSION, changed=always(shape("", code=FLAG, data=FLAG)),
+        jobs={**many(text()), "description": "Job sets that train it, or did."}, checkpoints=NUMBER,
+        newestCheckpoint=maybe(text("What is served unless another one is asked for.")),
     ), *SHOWN),
     "Files": closed(needs(shape("", files={**many(FILE), "minItems": 1}), "files")),
     "Missing": always(shape("", missing=many(text("A digest that has to be sent.")))),
     "Piece": always(shape(
         "", digest=text(), offset={**NUMBER, "description": "Bytes that have come."}, complete=FLAG
     )),
-    "NewServer": closed(
-        {key: value for key, value in schema_of(InferenceModelSpec, long=True).items() if key != "required"}
-    ),
+    "NewServer": closed(fields_of(
+        InferenceModelSpec, checkpoint_id=text("The checkpoint to serve. Absent: the newest of the version, if any.")
+    )),
     "ServerView": always(shape(
         "One server of a version.",
-        id=text("The InferenceModel object."), **COMMON, model=text(), version=maybe(text()), url=text(), ready=FLAG,
-        replicas=NUMBER, readyReplicas=NUMBER, status=ref("InferenceModelStatus"),
+        id=text("The InferenceModel object."), **COMMON, model=text(), version=maybe(text()),
+        checkpoint_id=maybe(text("The checkpoint that it serves. Null: the version's own files.")),
+        parent_job=maybe(text("The job set that saved it.")), url=text(), ready=FLAG, replicas=NUMBER,
+        readyReplicas=NUMBER, status=ref("InferenceModelStatus"),
     )),
     "HistoryEntry": always(shape(
         "One change, or decision.",

@@ -11,11 +11,13 @@ from tools.derived.operations import (
     DOOR,
     HEADERS,
     MODELS,
+    MONITORS,
     PARAMETERS,
     PATH_PARAMETERS,
     PEOPLE,
     PLANE,
     RESOURCES,
+    TRAINING,
     Operation,
 )
 from tools.reference import markdown
@@ -33,6 +35,19 @@ documents just as well."""
 SECTIONS: tuple[tuple[str, str, tuple[Operation, ...]], ...] = (
     ("The plane", "", PLANE),
     ("Models", "These act in the namespace `default`, unless `?namespace=` names another.", MODELS),
+    (
+        "Training",
+        "A job set is a TrainingJob, and its id is that object's name. Those that name no version have `unversioned` "
+        "in its place.",
+        TRAINING,
+    ),
+    (
+        "Monitors",
+        "A model has one. Whoever reads it needs a token, however open the plane is. For browsers there is more below "
+        "`/model/{model}/monitor/`, or `/ns/{namespace}/model/{model}/monitor/`: `login`, `logout`, `page`, our own "
+        "comparison, and `tool/`, the tool itself.",
+        MONITORS,
+    ),
     ("People and secrets", "", PEOPLE),
     (
         "Resources",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import logging
 import socket
 import ssl
@@ -20,14 +21,11 @@ from starlette.applications import Starlette
 from mizzen import frameworks
 from mizzen.access import credentials, published, used
 from mizzen.access.jwts import Trust
-from mizzen.assemble import environments, learning
+from mizzen.assemble import environments, learning, training
 from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_of
 from mizzen.assemble.starting import gateways
-from mizzen.blobs.backed import BackedBlobs
-from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.blobs.room import Room, free_bytes
-from mizzen.blobs.store import opened
 from mizzen.controllers import acceptance
 from mizzen.controllers.access import AccessPublisher, Vouching
 from mizzen.controllers.graphs.controller import Graphs
@@ -35,6 +33,7 @@ from mizzen.controllers.graphs.probing import Probes
 from mizzen.controllers.happenings import Happenings
 from mizzen.controllers.machine import keep_registered, node_of
 from mizzen.controllers.models import Models
+from mizzen.controllers.monitors import Monitors
 from mizzen.controllers.refusals import RefusalsIntake
 from mizzen.controllers.scaling.autoscaler import Autoscaler
 from mizzen.controllers.serving.controller import Serving
@@ -48,6 +47,7 @@ from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Ref
 from mizzen.protocol import counts, demand, taken
 from mizzen.reconcile.loop import Loop
+from mizzen.runs.checkpoints import Shelf
 from mizzen.selection import database
 from mizzen.selection.learnt import Reader
 from mizzen.server import namespaces, pages, pruning, targets
@@ -86,16 +86,18 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     inference_url = _inference_url(settings, listeners)
     room = Room(root, settings.disk_low_bytes, settings.disk_critical_bytes)
     store = await _store(root / "mizzen.db", settings.keep_events, room)
-    blobs = _blobs(settings, room)
-    await asyncio.to_thread(blobs.sweep)
     counts.sweep(home.run / counts.FOLDER, gateways(settings))
     taken.sweep(home.run / taken.FOLDER, gateways(settings))
     demand.sweep(home.run / demand.FOLDER, gateways(settings))
     vault = Vault(store.secrets, root / "secret-key")
+    blobs, told_to_runners = await training.blobs_of(settings, vault, room)
     making = environments.making(settings)
     await asyncio.to_thread(_look_for_plugins)
     gpus = await asyncio.to_thread(devices.found, settings.gpus)
-    engine = LocalEngine(home, blobs, python=sys.executable, reveal=vault.reveal, making=making, gpus=gpus)
+    engine = LocalEngine(
+        home, blobs, python=sys.executable, reveal=vault.reveal, making=making, gpus=gpus,
+        blob_env=training.disk_marks(settings), blob_secrets=told_to_runners,
+    )  # fmt: skip
     context = Context(capabilities=frozenset(engine.capabilities))
     machine = node_of(socket.gethostname(), context.capabilities, len(gpus))
 
@@ -106,10 +108,18 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     accepting = (acceptance.Acceptance(kind, context, store.identities, store.secrets) for kind in acceptance.KINDS)
     traffic = Traffic(home.run / taken.FOLDER, clock=time.monotonic)
     scaling = Autoscaler(home.run / demand.FOLDER, poke, clock=time.monotonic)
-    serving = Serving(inference_url, context, fetches, here=machine.meta.name, traffic=traffic, scaling=scaling)
+    shelf = Shelf(blobs.documents)
+    serving = Serving(
+        inference_url, context, fetches, here=machine.meta.name, traffic=traffic, scaling=scaling, checkpoints=shelf
+    )
     probes = Probes(poke)
     graphs = Graphs(inference_url, context, probing=probes, traffic=traffic)
-    working = (Models(context), Versions(context), serving, graphs, Workloads(engine))
+    jobs = training.controller(
+        settings, store, blobs, context, gpus=len(gpus), here=machine.meta.name, poke=poke, now=_now
+    )
+    await jobs.prime(store)
+    monitors = Monitors(context, root, control_url=_control_url(listeners), installed=_is_installed)
+    working = (Models(context), Versions(context), serving, graphs, jobs, monitors, Workloads(engine))
     happenings = _recorder(store)
     loop = Loop(store, [*working, *accepting], now=_now, recorder=happenings)
     vouching = _vouching(settings)
@@ -127,6 +137,8 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         audit=store.audit,
         admin_token=token,
         inference_url=inference_url,
+        shelf=shelf,
+        data_dir=root,
         logs=engine.logs,
         ready=lambda: True,
         now=_now,
@@ -164,7 +176,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
             finish_cascades(store),
             keep_emptying(store, vault),
             keep_registered(store, machine, _now, room=room, recorder=happenings),
-            keep_collecting(store, blobs, _now, grace=timedelta(hours=settings.garbage_hours)),
+            keep_collecting(store, blobs, _now, data_dir=root, grace=timedelta(hours=settings.garbage_hours)),
             hints(),
             environments.keep_clearing(engine, settings.environment_hours),
             learning.keep_tidy(store, root),
@@ -181,11 +193,6 @@ def _watching(home: Home, tables: TablePublisher) -> tuple[Processes, Sampler]:
     """Who sees what is used: which processes there are, and what they and the gateways say."""
     processes = Processes(home)
     return processes, Sampler(home.run / counts.FOLDER, processes, Kept(tables.told), clock=time.time)
-
-
-def _blobs(settings: Settings, room: Room) -> FileBlobs:
-    folder = settings.root / "blobs"
-    return BackedBlobs(folder, opened(settings.blob_store), room) if settings.blob_store else FileBlobs(folder, room)
 
 
 def _look_for_plugins() -> None:
@@ -226,6 +233,17 @@ def _answering(
 
     serving = serve_all((server(), plain), (server(context), tls), on_stop=lambda: begin_stop(app))
     return serving, certificates.keep_current(context)
+
+
+def _control_url(listeners: Mapping[str, int]) -> str:
+    with socket_of(listeners["control"]) as listening:
+        return url_of(listening)
+
+
+def _is_installed(package: str) -> bool:
+    """Where this interpreter finds packages. Nothing is imported."""
+    importlib.invalidate_caches()
+    return importlib.util.find_spec(package) is not None
 
 
 def _inference_url(settings: Settings, listeners: Mapping[str, int]) -> str:

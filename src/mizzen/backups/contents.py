@@ -1,7 +1,7 @@
 """What belongs to a backup: a few files by name, blobs by their digest, and the manifest that vouches for all of it.
 
 Left out is what a start makes anew (Table, work folders, ports, sockets), what only this machine's past is (logs,
-records of what answered which request), and uploads that are not complete.
+records of what answered which request; event files of training), and uploads that are not complete.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from mizzen.blobs.content import hex_of, named
 from mizzen.errors import BadRequest
 from mizzen.selection import database
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""1 had no documents."""
 DATABASE: Final = "mizzen.db"
 LEARNT: Final = database.FILE
 """What bandits know. A plane that was never given feedback has none."""
+DOCUMENTS: Final = "documents.jsonl"
+"""Which blobs checkpoints and logs are made of. A plane that trained nothing has none."""
 MANIFEST: Final = "manifest.json"
 SEAL: Final = "manifest.sha256"
 """The digest of the manifest: the last file, so that one that was cut off has none."""
@@ -33,11 +36,11 @@ MOST_MANIFEST: Final = 256 << 20
 
 _BLOB = re.compile(r"blobs/sha256/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_FIXED = frozenset({DATABASE, LEARNT, *KEYS, *OTHERS})
+_FIXED = frozenset({DATABASE, LEARNT, DOCUMENTS, *KEYS, *OTHERS})
 _FOLDERS = frozenset(
     {
-        "blobs", "demo", "envs", "incoming", "logs", "records", "refusals", "run", "runtime", TLS, "uploads", "usage",
-        "work",
+        "blobs", "demo", "envs", "events", "incoming", "logs", "records", "refusals", "run", "runtime", TLS, "training",
+        "uploads", "usage", "work",
     }
 )  # fmt: skip
 """Of a data dir."""

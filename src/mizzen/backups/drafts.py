@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mizzen.blobs import content
-from mizzen.blobs.files import sync_folder
+from mizzen.blobs.durable import sync_folder
 from mizzen.errors import Conflict, MizzenError, Unavailable
 
 

@@ -1,4 +1,5 @@
-"""Taking a backup: first snapshots of the database and of what bandits know, then the files it names, the manifest.
+"""Taking a backup: first snapshots of the database and of what bandits know, then documents, the files that both name,
+the manifest.
 
 The blobs are pinned from before the snapshot on: what it names is there until all of it is copied, whatever is
 deleted from the plane meanwhile.
@@ -19,7 +20,20 @@ from typing import BinaryIO, Final, Protocol, cast
 from mizzen import __version__
 from mizzen.backups import drafts, snapshot
 from mizzen.backups.archive import Writer
-from mizzen.backups.contents import DATABASE, KEYS, LEARNT, OTHERS, TLS, Item, Manifest, blob_path, check_paths, known
+from mizzen.backups.contents import (
+    DATABASE,
+    DOCUMENTS,
+    KEYS,
+    LEARNT,
+    OTHERS,
+    TLS,
+    Item,
+    Manifest,
+    blob_path,
+    check_paths,
+    known,
+)
+from mizzen.backups.documents import gathered
 from mizzen.blobs import content
 from mizzen.blobs.files import FileBlobs
 from mizzen.errors import Conflict, Forbidden, NotFound
@@ -102,13 +116,15 @@ def _make(wanted: Wanted, file: BinaryIO, scratch: Path, progress: Progress) -> 
     store, learnt = wanted.data_dir / DATABASE, wanted.data_dir / LEARNT
     if not store.is_file():
         raise NotFound(f"{wanted.data_dir} holds no plane", hint="--data-dir names another folder")
-    with blobs.pinned(), drafts.disk_faults():
+    with blobs.pinned(), drafts.disk_faults(), ExitStack() as stack:
         progress.step("database", store.stat().st_size)
         seen = _Pages(progress, store.stat().st_size)
         moment = snapshot.copied(store, scratch, seen.told)
-        present, absent = _found(blobs, moment.digests)
+        documents = stack.enter_context(tempfile.TemporaryFile(dir=scratch.parent))
+        named = moment.digests | gathered(blobs.documents, documents)
+        present, absent = _found(blobs, named)
         total = scratch.stat().st_size + sum(path.stat().st_size for path in present.values())
-        total += learnt.stat().st_size if learnt.is_file() else 0
+        total += documents.tell() + (learnt.stat().st_size if learnt.is_file() else 0)
         progress.step("files", total)
         writer = Writer(file, progress.more)
         files, left_out = _files(wanted)
@@ -117,6 +133,9 @@ def _make(wanted: Wanted, file: BinaryIO, scratch: Path, progress: Progress) -> 
             os.truncate(scratch, 0)
             snapshot.copied_learnt(learnt, scratch, lambda _done, _total: None)
             _add(writer, LEARNT, scratch, wanted.taken)
+        if size := documents.tell():
+            documents.seek(0)
+            writer.add(DOCUMENTS, documents, size, wanted.taken.timestamp())
         for name, path in files:
             _add(writer, name, path, wanted.taken)
         beside: list[Item] = []

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mizzen.backups import archive, drafts, snapshot
-from mizzen.backups.contents import DATABASE, LEARNT, MANIFEST, SEAL, Item, Manifest, digest_of_path
+from mizzen.backups.contents import DATABASE, DOCUMENTS, LEARNT, MANIFEST, SEAL, Item, Manifest, digest_of_path
+from mizzen.backups.documents import spread
 from mizzen.backups.making import Progress
 from mizzen.blobs import content
-from mizzen.blobs.files import FileBlobs, sync_folder
+from mizzen.blobs.durable import sync_folder
+from mizzen.blobs.files import FileBlobs
 from mizzen.errors import BadRequest, Conflict, Forbidden, NotFound
 from mizzen.stores import schema
 
@@ -60,6 +62,10 @@ def restore(file: Path, data_dir: Path, progress: Progress) -> Manifest:
         snapshot.admit(draft / DATABASE)
         if LEARNT in expected:
             snapshot.admit_learnt(draft / LEARNT)
+        if DOCUMENTS in expected:
+            with (draft / DOCUMENTS).open("rb") as lines:
+                spread(lines, draft / "blobs")
+            (draft / DOCUMENTS).unlink()
         _sync_all(draft)
         _check_empty(data_dir)
         draft.rename(data_dir)

@@ -10,9 +10,10 @@ from datetime import UTC
 from pathlib import Path
 
 from mizzen.blobs import content
+from mizzen.blobs.backed_documents import BackedDocuments
 from mizzen.blobs.files import Blob, FileBlobs
 from mizzen.blobs.room import Room
-from mizzen.blobs.store import BlobStore, Stored, unavailable
+from mizzen.blobs.store import BlobStore, KeepsDocuments, Stored, unavailable
 from mizzen.errors import NotFound, Unavailable
 
 
@@ -20,12 +21,19 @@ class BackedBlobs(FileBlobs):
     def __init__(self, root: Path, behind: BlobStore, room: Room | None = None) -> None:
         super().__init__(root, room)
         self._behind = behind
+        self._keeps_documents = behind if isinstance(behind, KeepsDocuments) else None
+        if self._keeps_documents is not None:
+            self.documents = BackedDocuments(self.root, self._keeps_documents)
 
     def path(self, digest: str) -> Path:
         try:
             return super().path(digest)
         except NotFound:
             return self._fetched(digest)
+
+    def uri(self, digest: str) -> str:
+        behind = self._keeps_documents.uri(digest) if self._keeps_documents is not None else ""
+        return behind or super().uri(digest)
 
     def hold(self, digests: Iterable[str]) -> frozenset[str]:
         missing = set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -34,15 +34,22 @@ class Policy:
     """Seconds before the first retry; twice as long before each further one."""
 
 
-async def fetch(url: str, spool: Spool, sha256: str | None, policy: Policy) -> None:
+Told = Callable[[int, int | None], None]
+"""Bytes that are there, and of how many, where the server says so. Fewer than before: it begins anew."""
+
+
+def _nobody(_done: int, _total: int | None) -> None: ...
+
+
+async def fetch(url: str, spool: Spool, sha256: str | None, policy: Policy, told: Told = _nobody) -> None:
     """Fill the spool with what is at `url`. Invalid, with a precise fault, when that cannot be had or is not `sha256`.
 
-    TooLarge, Unavailable: as the spool says.
+    TooLarge, Unavailable: as the spool says. `told` is called as it comes, about once a megabyte.
     """
     checked(url)
     try:
         async with asyncio.timeout(DEADLINE), _client() as client:
-            await _with_retries(client, url, spool, policy)
+            await _with_retries(client, url, spool, _Progress(told), policy)
     except TimeoutError as error:
         raise _fault(f"took longer than {DEADLINE:g} s") from error
     found = spool.digest.removeprefix("sha256:")
@@ -79,12 +86,15 @@ def shown(url: str) -> str:
 class _Progress:
     """What is known of a file of which a part has come."""
 
+    told: Told
     validator: str = ""
     """What to say in If-Range: strong ETag, or the date; empty when the server gave neither."""
 
 
-async def _with_retries(client: httpx2.AsyncClient, url: str, spool: Spool, policy: Policy) -> None:
-    progress, best, left, pause = _Progress(), 0, ATTEMPTS, policy.pause
+async def _with_retries(
+    client: httpx2.AsyncClient, url: str, spool: Spool, progress: _Progress, policy: Policy
+) -> None:
+    best, left, pause = 0, ATTEMPTS, policy.pause
     while True:
         try:
             await _once(client, url, spool, progress, policy)
@@ -119,12 +129,14 @@ async def _once(client: httpx2.AsyncClient, url: str, spool: Spool, progress: _P
         if not goes_on:
             await asyncio.to_thread(spool.restart)
             progress.validator = _validator(response)
-        await _written(response, spool)
+        length = response.headers.get("content-length", "")
+        total = spool.size + int(length) if length.isdecimal() else None
+        await _written(response, spool, lambda: progress.told(spool.size, total))
         if response.headers.get("content-encoding", "identity") != "identity":
             raise _fault("the server sends it compressed once more, though it was asked not to")
 
 
-async def _written(response: httpx2.Response, spool: Spool) -> None:
+async def _written(response: httpx2.Response, spool: Spool, told: Callable[[], None]) -> None:
     """What comes, also when it breaks off; in pieces worth a thread."""
     gathered = bytearray()
     try:
@@ -133,8 +145,10 @@ async def _written(response: httpx2.Response, spool: Spool) -> None:
             if len(gathered) >= CHUNK:
                 await in_thread(lambda _, data: spool.write(data), bytes(gathered))
                 gathered.clear()
+                told()
     finally:
         spool.write(bytes(gathered))
+    told()
 
 
 @asynccontextmanager

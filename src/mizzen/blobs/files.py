@@ -17,7 +17,6 @@ import fcntl
 import hashlib
 import io
 import os
-import shutil
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -32,9 +31,11 @@ from obstore.store import LocalStore
 
 from mizzen.blobs import content, folders
 from mizzen.blobs.content import Readable
+from mizzen.blobs.documents import Documents
+from mizzen.blobs.durable import made_folder, sync_folder
 from mizzen.blobs.folders import HasContent
 from mizzen.blobs.room import Room
-from mizzen.blobs.spool import Spool, disk_faults
+from mizzen.blobs.spool import Spool, disk_faults, remove_left
 from mizzen.blobs.store import Stored
 from mizzen.blobs.wanted import Wanted
 from mizzen.errors import Conflict, Fault, Invalid, NotFound, Unavailable
@@ -65,6 +66,7 @@ class FileBlobs:
         self.root = root.absolute()  # as files on their way here are named
         self.room = room
         self._objects: LocalStore | None = None
+        self.documents = Documents(self.root)
 
     def put_file(self, source: Path) -> Blob:
         """Durable when this returns. Content that is there already is kept, unless it is damaged: then it is replaced.
@@ -136,6 +138,10 @@ class FileBlobs:
         """NotFound."""
         return Blob(digest, self.path(digest).stat().st_size)
 
+    def uri(self, digest: str) -> str:
+        """Where people find the content, whether or not it is there."""
+        return self._place(digest).as_uri()
+
     def hold(self, digests: Iterable[str]) -> frozenset[str]:
         """Touch these, and say which are not there. For whoever is about to name them in a version."""
         missing = set()
@@ -151,7 +157,7 @@ class FileBlobs:
     def pinned(self) -> Iterator[None]:
         """What is here when this begins is here until it ends, or the process does."""
         with disk_faults():
-            handle = os.open(_folder(self.root) / PIN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = os.open(made_folder(self.root) / PIN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             # Whoever deletes just now has seen no pin; what they delete was named by nobody before this returns.
             with self._turn(fcntl.LOCK_SH):
@@ -231,12 +237,10 @@ class FileBlobs:
             raise Unavailable(f"cannot lay out {target}: {error}") from error
 
     def sweep(self) -> None:
-        """Remove what killed processes left half-written. For starting up, when nobody puts."""
+        """Remove what killed processes left half-written, and nothing that others write just now, such as runners
+        that go on while their plane is started again."""
         for left in self.root.glob("incoming/*"):
-            if left.is_dir():
-                shutil.rmtree(left)
-            else:
-                left.unlink(missing_ok=True)
+            remove_left(left)
 
     def sweep_unpinned(self) -> None:
         """The same while others may put, for a folder that all who put have pinned: nothing while anybody has."""
@@ -259,7 +263,7 @@ class FileBlobs:
         place, key = self._place(blob.digest), self._key(blob.digest)
         new = file.relative_to(self.root).as_posix()
         with self._turn(fcntl.LOCK_SH), _store_faults():
-            _folder(place.parent)
+            made_folder(place.parent)
             if not _touched(place, blob):
                 try:
                     obstore.rename(self._store(), new, key, overwrite=False)
@@ -272,7 +276,7 @@ class FileBlobs:
     def _turn(self, how: int) -> Iterator[None]:
         """The folder's own lock: shared by those who add and touch, alone for who deletes."""
         with disk_faults():
-            handle = os.open(_folder(self.root), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            handle = os.open(made_folder(self.root), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(handle, how)
             yield
@@ -281,7 +285,7 @@ class FileBlobs:
 
     def _store(self) -> LocalStore:
         if self._objects is None:
-            self._objects = LocalStore(_folder(self.root))
+            self._objects = LocalStore(made_folder(self.root))
         return self._objects
 
     def _place(self, digest: str) -> Path:
@@ -335,21 +339,3 @@ def _open_regular(source: Path) -> io.FileIO:
 def _look(file: io.FileIO) -> tuple[int, int]:
     found = os.fstat(file.fileno())
     return found.st_size, found.st_mtime_ns
-
-
-def _folder(path: Path) -> Path:
-    """Make it, durably."""
-    if not path.is_dir():
-        _folder(path.parent)
-        path.mkdir(exist_ok=True)
-        sync_folder(path.parent)
-    return path
-
-
-def sync_folder(folder: Path) -> None:
-    """What was renamed or removed in it is so after a power loss, too."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

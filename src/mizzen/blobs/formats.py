@@ -14,14 +14,17 @@ import pickletools
 import re
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from mizzen import frameworks
 from mizzen.blobs import archives
 from mizzen.errors import BadRequest
+
+MOST_LOOKED_AT = 200
+"""Files whose content is looked at: with more of them, somebody has to say."""
 
 _HEAD = 4096
 _MOST_BYTES = 4 << 20
@@ -51,6 +54,24 @@ def look(file: Path, name: str) -> Look | None:
         return _by_suffix(suffix)
     said = _zipped(file, head) or _xgboost(head) or _lightgbm(head) or _onnx(head, suffix)
     return said or _plugged(head) or _pickle(file, head, suffix) or _by_suffix(suffix)
+
+
+def marked(files: Iterable[str]) -> dict[str, str]:
+    """Files whose names alone say what a folder is, with their frameworks: those that lie highest. What such a folder
+    holds below is its own affair: an MLflow folder may hold a SavedModel."""
+    marks = {mark: one.name for one in frameworks.known().values() for mark in one.files}
+    found = {file: marks[name] for file in files if (name := PurePosixPath(file).name) in marks}
+    highest = min((file.count("/") for file in found), default=0)
+    return {file: framework for file, framework in found.items() if file.count("/") == highest}
+
+
+def recognised(files: Mapping[str, Path]) -> tuple[str, str]:
+    """Framework and which of these files to load, as far as they tell; else empty. `files`: content by path."""
+    found = marked(files)
+    if not found and len(files) <= MOST_LOOKED_AT:
+        looks = {path: look(content, path) for path, content in files.items()}
+        found = {path: one.framework for path, one in looks.items() if one is not None and one.framework}
+    return next(((framework, path) for path, framework in found.items()), ("", "")) if len(found) == 1 else ("", "")
 
 
 def _plugged(head: bytes) -> Look | None:

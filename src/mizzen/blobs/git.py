@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -24,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from mizzen.blobs import addresses
 from mizzen.blobs.folders import skipped
 from mizzen.blobs.intake import Intake, path_fault
-from mizzen.blobs.spool import disk_faults
+from mizzen.blobs.spool import disk_faults, new_folder
 from mizzen.errors import Fault, Invalid, Unavailable
 
 TIMEOUT: Final = 600.0
@@ -97,7 +96,7 @@ async def fetched(
     program = shutil.which("git")
     if program is None:
         raise Unavailable("there is no git on the plane's machine", hint="install git there, or send the files instead")
-    folder = await asyncio.to_thread(_new_folder, below)
+    handle, folder = await asyncio.to_thread(_new_folder, below)
     try:
         settings = await _settings(program, repo, private=private, admin=admin)
         run = _Git(program, folder, _environment(repo, settings, admin=admin), most)
@@ -110,6 +109,7 @@ async def fetched(
         yield Checkout(folder, commit.decode().strip())
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        os.close(handle)
 
 
 def read_tree(checkout: Checkout, path: str, intake: Intake) -> None:
@@ -299,10 +299,10 @@ def _run_local(checkout: Checkout, *arguments: str) -> bytes | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def _new_folder(below: Path) -> Path:
+def _new_folder(below: Path) -> tuple[int, Path]:
     with disk_faults():
         below.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix="git-", dir=below))
+        return new_folder(below, "git-")
 
 
 def _local(checkout: Checkout) -> list[str]:

@@ -1,7 +1,8 @@
-"""Which files the objects of a store name: what garbage collection keeps and a backup takes."""
+"""Which files the objects of a store, and documents, name: what garbage collection keeps and a backup takes."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ from mizzen.blobs.content import DIGEST, named
 NAMING = ("ModelVersion", "Workload")
 """Kinds whose specs keep files alive: a workload may still run what a version no longer names."""
 _HEX = re.compile(r"[0-9a-f]{64}")
+_ANYWHERE = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
 def digests(value: Any) -> Iterator[str]:
@@ -27,3 +29,11 @@ def digests(value: Any) -> Iterator[str]:
                 yield value
             elif _HEX.fullmatch(value):
                 yield named(value)
+
+
+def digests_in(document: bytes) -> Iterator[str]:
+    """In a document. Of a damaged one, all that may be one: too much is kept rather than too little."""
+    try:
+        yield from digests(json.loads(document))
+    except (ValueError, RecursionError):
+        yield from (named(found.decode()) for found in _ANYWHERE.findall(document))

@@ -1,46 +1,75 @@
 """Blobs in an object store, or in a folder that others share: S3, GCS, Azure and file addresses, through obstore.
 
-Credentials come from the environment, as for other programs (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` and so on).
+Credentials are given, or come from the environment, as for other programs (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` and
+so on). An object appears whole: large files are sent in parts, which become one when all are there.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import obstore
+from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore, from_url
 
 from mizzen.blobs import content
+from mizzen.blobs.credentials import PATIENCE, Credentials
+from mizzen.blobs.documents import FOLDER
+from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.store import Stored
+from mizzen.errors import NotFound, Unavailable
+
+PIECE: Final = 8 << 20
+"""Bytes that are asked for, or sent, at once: few enough to get through a slow line before the request ends."""
+_PIECES_AT_ONCE: Final = 4
+_MOST_PIECES: Final = 9000
+"""S3 takes 10,000."""
+AROUND: Final = ("AWS_", "GOOGLE_", "AZURE_")
+"""How the variables begin that say who asks an object store."""
 
 
 class ObjectBlobs:
     """A BlobStore."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(
+        self, url: str, credentials: Credentials | None = None, environ: Mapping[str, str] | None = None
+    ) -> None:
+        """`environ`: variables in place of this process's own, such as AWS_SESSION_TOKEN."""
+        self._url = url.rstrip("/")
+        self._files: FileBlobs | None = None
         if url.startswith("file://"):
             folder = Path(url.removeprefix("file://"))
             folder.mkdir(parents=True, exist_ok=True)
             self._store: Any = LocalStore(folder)
-            return
-        endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
-        plain = {"client_options": {"allow_http": True}} if endpoint.startswith("http://") else {}
-        self._store = from_url(url, **plain)  # type: ignore[call-overload]
+            self._files = FileBlobs(folder)
+        else:
+            self._store = opened(self._url, credentials, environ)
 
     def put(self, digest: str, file: Path) -> None:
-        obstore.put(self._store, _key(digest), file)
+        if self._files is not None:
+            self._files.put_file(file)  # obstore would not wait for the disk
+            return
+        piece = max(PIECE, file.stat().st_size // _MOST_PIECES + 1)
+        obstore.put(self._store, _key(digest), file, chunk_size=piece, max_concurrency=_PIECES_AT_ONCE)
 
     def get(self, digest: str, target: Path) -> None:
         try:
+            # Not HEAD: that does not tell a missing object from a missing bucket.
             found = obstore.get(self._store, _key(digest))
-        except FileNotFoundError:
-            raise KeyError(digest) from None
-        with target.open("wb") as file:
-            for chunk in found.stream():
-                file.write(chunk)
+            size = found.meta["size"]
+            with target.open("wb") as file:
+                if size <= PIECE:
+                    file.write(found.bytes())
+                    return
+                for chunk in pieces(self._store, _key(digest), 0, size):
+                    file.write(chunk)
+        except FileNotFoundError as error:
+            raise _missing(digest, error) from None
 
     def has(self, digest: str) -> bool:
         try:
@@ -61,6 +90,105 @@ class ObjectBlobs:
                 digest = content.named(item["path"].rpartition("/")[2])
                 if content.DIGEST.fullmatch(digest):
                     yield Stored(digest, item["size"], item["last_modified"])
+
+    def uri(self, digest: str) -> str:
+        return f"{self._url}/{_key(digest)}"
+
+    def put_document(self, name: str, data: bytes, *, new: bool) -> bool:
+        if self._files is not None:
+            return self._files.documents.put(name, data, new=new)
+        mode: Any = "create" if new else "overwrite"
+        try:
+            obstore.put(self._store, f"{FOLDER}/{name}", data, mode=mode, use_multipart=False)
+        except AlreadyExistsError:
+            return False
+        return True
+
+    def get_document(self, name: str) -> bytes:
+        try:
+            if self._files is not None:
+                return self._files.documents.get(name)
+            return obstore.get(self._store, f"{FOLDER}/{name}").bytes().to_bytes()
+        except (FileNotFoundError, NotFound) as error:
+            raise _missing(name, error) from None
+
+    def delete_document(self, name: str) -> None:
+        if self._files is not None:
+            self._files.documents.delete(name)
+            return
+        try:
+            obstore.delete(self._store, f"{FOLDER}/{name}")
+        except FileNotFoundError:
+            return
+
+    def document_names(self) -> Iterator[str]:
+        if self._files is not None:
+            yield from self._files.documents.names()
+            return
+        for page in obstore.list(self._store, FOLDER):
+            for item in page:
+                yield item["path"].removeprefix(f"{FOLDER}/")
+
+    def document_uri(self, name: str) -> str:
+        return f"{self._url}/{FOLDER}/{name}"
+
+
+def opened(
+    url: str, credentials: Credentials | None = None, environ: Mapping[str, str] | None = None, **options: Any
+) -> Any:
+    """A store of obstore's for this address; nothing is asked of it yet. `options`: others of obstore's."""
+    given = credentials or Credentials()
+    if given.endpoint:  # obstore would take this one before what it is told
+        environ = {**(os.environ if environ is None else environ), "AWS_ENDPOINT_URL_S3": given.endpoint}
+    with _variables(environ):
+        endpoint = given.endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+        client = {**PATIENCE["client_options"], "allow_http": endpoint.startswith("http://")}
+        told: Any = {
+            **(given.config() if url.startswith("s3:") else {}),
+            **options,
+            "client_options": client,
+            "retry_config": PATIENCE["retry_config"],
+        }
+        return from_url(url, **told)
+
+
+def pieces(store: Any, path: str, start: int, size: int, e_tag: str | None = None) -> Iterator[bytes]:
+    """What an object of this size holds from `start` on, each piece by a request of its own: however large it is, no
+    request takes so long that it is cut off. FileNotFoundError; PreconditionError when it is not `e_tag` any more."""
+    while start < size:
+        options: Any = {"range": (start, min(start + PIECE, size))} | ({"if_match": e_tag} if e_tag else {})
+        data = obstore.get(store, path, options=options).bytes().to_bytes()
+        if not data:
+            raise Unavailable(f"{path} ends after {start:,} of {size:,} bytes", hint="try again")
+        start += len(data)
+        yield data
+
+
+_turn = threading.Lock()
+
+
+@contextmanager
+def _variables(environ: Mapping[str, str] | None) -> Iterator[None]:
+    """obstore takes what it is not told from the environment, where a runner has those of the code that it runs."""
+    if environ is None:
+        yield
+        return
+    with _turn:
+        before = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(AROUND)}
+        os.environ.update({name: value for name, value in environ.items() if name.startswith(AROUND)})
+        try:
+            yield
+        finally:
+            for name in [name for name in os.environ if name.startswith(AROUND)]:
+                del os.environ[name]
+            os.environ.update(before)
+
+
+def _missing(name: str, error: Exception) -> KeyError:
+    """Unavailable when it is the bucket that is not there: then nothing is known of what is in it."""
+    if "NoSuchBucket" in str(error):
+        raise Unavailable("the blob store has no such bucket", hint="make it, or see the setting blob_store") from None
+    return KeyError(name)
 
 
 def _key(digest: str) -> str:

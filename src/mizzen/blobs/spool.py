@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
+import os
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,8 +32,7 @@ class Spool:
             room.for_files()
         with disk_faults():
             folder.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=folder)
-        self.path = Path(name)
+            handle, self.path = new_file(folder)
         self._file = open(handle, "w+b", buffering=0)  # noqa: SIM115 - closed in __exit__
         self._hasher = hashlib.sha256()
         self.size = 0
@@ -79,6 +81,52 @@ class Spool:
         """What was written, from its beginning. There is one place to read and write at: first write, then read."""
         self._file.seek(0)
         return self._file
+
+
+def new_file(folder: Path) -> tuple[int, Path]:
+    """Which nobody takes for left behind while it is open."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=folder)
+        if _is_ours(handle):
+            return handle, Path(name)
+
+
+def new_folder(folder: Path, prefix: str) -> tuple[int, Path]:
+    """The same; it is open until the handle is closed."""
+    while True:
+        name = tempfile.mkdtemp(prefix=prefix, dir=folder)
+        with suppress(FileNotFoundError):
+            handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            if _is_ours(handle):
+                return handle, Path(name)
+
+
+def _is_ours(handle: int) -> bool:
+    """False, and closed: somebody took it for left behind before it was locked."""
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    if os.fstat(handle).st_nlink:
+        return True
+    os.close(handle)
+    return False
+
+
+def remove_left(path: Path) -> None:
+    """Unless some process has it open as it was given above."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # While it is ours: whoever made it just now sees that it is gone.
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except BlockingIOError:
+        return
+    finally:
+        os.close(handle)
 
 
 @contextmanager

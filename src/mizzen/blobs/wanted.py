@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
@@ -21,6 +20,8 @@ async def in_thread(
 
     Ends only when the work has: until then its files must neither be closed nor removed.
     """
+    import asyncio  # not above: runners, which have no event loop, start more quickly
+
     stop = threading.Event()
     running = asyncio.ensure_future(asyncio.to_thread(work, stop, *arguments, **options))
     try:

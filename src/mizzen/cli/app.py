@@ -24,6 +24,7 @@ from mizzen.cli import (
     kubeconfig,
     limits,
     models,
+    monitors,
     output,
     past,
     people,
@@ -32,6 +33,7 @@ from mizzen.cli import (
     secrets,
     service,
     top,
+    training,
     up,
     versions,
 )
@@ -59,8 +61,8 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     kubeconfig.kubeconfig, completion.completion,
 )  # fmt: skip
 _GROUPS = (
-    models.model, versions.version, models.alias, graphs.graph, people.user, people.token, secrets.secret,
-    service.service,
+    models.model, versions.version, models.alias, training.train, monitors.monitor, graphs.graph, people.user,
+    people.token, secrets.secret, service.service,
 )  # fmt: skip
 for _command in _COMMANDS:
     app.command(_command.__name__.rstrip("_"))(_command)  # `import` is a word of Python

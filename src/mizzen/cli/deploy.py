@@ -68,7 +68,7 @@ def deploy(
     from mizzen.sdk import source
 
     required = words.required(requirements, requirement, none=no_requirements)
-    steps = _Steps(name)
+    steps = Steps(name)
     with source.opened(what, Path.cwd(), entrypoint) as found, interrupts.told(steps.left):
 
         async def work(plane: AsyncPlane) -> Deployment:
@@ -101,6 +101,10 @@ def serve(
     *,
     model: ModelArgument,
     version: VersionArgument,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="This one of its checkpoints; default: the newest, if it was trained."),
+    ] = None,
     replicas: Annotated[int, typer.Option(min=0, help="Processes that answer.")] = 1,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready.")] = True,
     namespace: Namespace = None,
@@ -112,12 +116,13 @@ def serve(
     \b
     Example:
       mizzen serve iris 1
+      mizzen serve iris 1 --checkpoint iris-1-x7k2p-0c29a1f0
     """
 
     async def work(plane: AsyncPlane) -> str:
-        server = await plane.serve(model, version, replicas)
+        server = await plane.serve(model, version, replicas, checkpoint=checkpoint)
         if wait:
-            await plane.wait_ready(server, progress=_Steps(model).tell)
+            await plane.wait_ready(server, progress=Steps(model).tell)
         return server
 
     server = call(data_dir, work, namespace)
@@ -267,7 +272,7 @@ async def _tell_waking(plane: AsyncPlane, name: str) -> None:
             told = reason
 
 
-class _Steps:
+class Steps:
     """How far a deployment got: told as it goes, and once more when it is interrupted."""
 
     def __init__(self, model: str) -> None:

@@ -17,7 +17,8 @@ def stop(home: Home, interrupts: Interrupts) -> None:
     """Ends the plane and says what that is; a further interrupt makes it a kill."""
     seen, began = interrupts.count, time.monotonic()
     with suppress(client.SupervisorGone):
-        output.tell(f"stopping {', '.join(stopping.named(stopping.members(home)))} (Ctrl-C again kills)")
+        running = stopping.named(stopping.members(home), stopping.trains(home))
+        output.tell(f"stopping {', '.join(running)} (Ctrl-C again kills)")
     with ThreadPoolExecutor(max_workers=1) as pool:
         ending = pool.submit(stopping.stop, home)
         while not wait((ending,), timeout=0.05).done:

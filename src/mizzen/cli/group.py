@@ -16,8 +16,10 @@ _VALUES: Final = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
 class Group(typer.Typer):
     """A typer app all of whose commands are of our kind."""
 
-    def command(self, name: str | None = None, **more: Any) -> Callable[[Any], Any]:
-        return super().command(name, cls=Command, **more)
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **more: Any
+    ) -> Callable[[Any], Any]:
+        return super().command(name, cls=cls or Command, **more)
 
 
 class Command(TyperCommand):
@@ -40,6 +42,20 @@ class Command(TyperCommand):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+
+class Running(Command):
+    """A command whose last words, after `--`, are a command of their own, with its options: its parameter `command`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        own, other = args[:at], args[at + 1 :]
+        rest = super().parse_args(ctx, own)
+        if ctx.params.get("command"):
+            words = " ".join(ctx.params["command"])
+            raise typer.BadParameter(f"what is to be run comes after --: … -- {words}", ctx=ctx)
+        ctx.params["command"] = other
+        return rest
 
 
 def _value(parameter: TyperArgument | TyperOption) -> str | None:

@@ -69,6 +69,10 @@ def graphs(context: typer.Context, incomplete: str) -> list[str]:
     return _starting(_names("mlgraph", context), incomplete)
 
 
+def jobs(context: typer.Context, incomplete: str) -> list[str]:
+    return _starting(_names("trainingjob", context), incomplete)
+
+
 def logging_names(context: typer.Context, incomplete: str) -> list[str]:
     found = (name for kind in ("inferencemodel", "model") for name in _names(kind, context))
     return _starting(dict.fromkeys((*found, *_PROCESSES)), incomplete)

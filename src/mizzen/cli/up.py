@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -69,19 +70,33 @@ def up(
     viewer.run(settings, flags, demo=demo, detach=detach, began=began)
 
 
-def down(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+def down(
+    *,
+    keep_training: Annotated[
+        bool, typer.Option("--keep-training", help="Let what trains go on; the next 'mizzen up' takes it over.")
+    ] = False,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
     """End the plane and everything it runs, also when parts of it have died.
+
+    Jobs go on when the plane is started again: from where they are with --keep-training, else from what they saved.
 
     \b
     Example:
       mizzen down
+      mizzen down --keep-training
     """
     from mizzen.sdk import locate, stopping
     from mizzen.supervisor.home import Home
 
     folder = locate.data_dir_of(data_dir)
-    ended = stopping.stop(Home.of(folder))
-    output.outcome({"ended": ended}, form, f"ended {', '.join(ended)}" if ended else f"no plane runs in {folder}")
+    home = Home.of(folder)
+    ended = stopping.stop(home, keep_training=keep_training)
+    left = stopping.named(trains := stopping.trains(home), trains) if keep_training else []
+    said = f"ended {', '.join(ended)}" if ended else f"no plane runs in {folder}"
+    told = {"ended": ended, "left": left} if keep_training else {"ended": ended}
+    output.outcome(told, form, f"{said}; {left[0]} left running" if left else said)
 
 
 def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
@@ -95,9 +110,9 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
     from mizzen.supervisor import client
     from mizzen.supervisor.home import Home
 
-    place = locate.in_data_dir(locate.data_dir_of(data_dir))
-    assert place.data_dir is not None
-    home = Home.of(place.data_dir)
+    home = Home.of(locate.data_dir_of(data_dir))
+    with _told_what_trains(home):
+        place = locate.in_data_dir(locate.data_dir_of(data_dir))
     try:
         info, processes = client.ask(home, "info"), client.ask(home, "list")["processes"]
     except client.SupervisorGone as error:
@@ -131,6 +146,22 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
             for each in found["processes"]
         ),
     )
+
+
+@contextmanager
+def _told_what_trains(home: Home) -> Iterator[None]:
+    """Without a plane: what it left running on request."""
+    from mizzen.sdk import stopping
+
+    try:
+        yield
+    except errors.Unavailable as error:
+        trains = stopping.trains(home)
+        if not trains:
+            raise
+        left = stopping.named(trains, trains)[0]
+        hint = "'mizzen up' takes over what it left, 'mizzen down' ends it"
+        raise errors.Unavailable(f"{error.message}; {left} of it left running", hint=hint) from error
 
 
 def _disk(home: Home) -> dict[str, Any]:

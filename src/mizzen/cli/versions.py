@@ -55,6 +55,9 @@ def add_version(
     sha256: Annotated[str | None, typer.Option("--sha256", help="Of what is at the address.")] = None,
     framework: Annotated[str | None, typer.Option(help="Default: the model's, or by the files.")] = None,
     entrypoint: Annotated[str | None, typer.Option(help="What to load: module:object, or a file.")] = None,
+    training: Annotated[
+        bool, typer.Option("--training", help="It is code to be trained: what to load is still to be made.")
+    ] = False,
     requirements: RequirementsFile = None,
     requirement: OneRequirement = None,
     no_requirements: NoRequirements = False,
@@ -90,6 +93,7 @@ def add_version(
                     requirements=required,
                     python=python,
                     labels=given or None,
+                    training=training,
                     progress=sending.tell,
                 )
             except errors.NotFound as error:

@@ -143,11 +143,12 @@ def _tied(home: Home) -> KeptTether:
 
 @contextmanager
 def _undone_on_failure(home: Home) -> Iterator[None]:
-    """Also on Ctrl-C: what this command started and could not finish is ended again."""
+    """Also on Ctrl-C: what this command started and could not finish is ended again, not what trained before it."""
+    before = bool(stopping.trains(home))
     try:
         yield
     except BaseException as error:
-        stopping.stop(home, graceful=False)
+        stopping.stop(home, graceful=False, keep_training=before)
         if isinstance(error, KeyboardInterrupt):
             output.note("interrupted; what had started was ended")
         raise

@@ -22,11 +22,10 @@ from mizzen.stores.records import Identities, Secrets
 from mizzen.stores.store import Store
 from mizzen.stores.surroundings import Lookup
 
-KINDS = ("TrainingJob", "Rollout", "Monitor", "Application", "Initializer", "Node", "RoleBinding")
+KINDS = ("Rollout", "Application", "Initializer", "Node", "RoleBinding")
 """Those without a controller of their own."""
 
 NAMED: dict[str, tuple[str, ...]] = {
-    "TrainingJob": ("ModelVersion",),
     "Application": ("ModelVersion",),
     "RoleBinding": surroundings.CALLABLE,
 }

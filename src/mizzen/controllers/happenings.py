@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mizzen.errors import Expired, MizzenError, NotFound
-from mizzen.kinds.conditions import ORDINARY, REASONS
+from mizzen.kinds.conditions import ORDINARY, REASONS, TROUBLES
 from mizzen.kinds.core import EventSpec, InvolvedObject, Source
 from mizzen.kinds.meta import API_VERSION, DEFAULT_NAMESPACE, Condition, Meta, Ref, Resource, format_time, parse_time
 from mizzen.kinds.workload import MODEL_LABEL
@@ -86,7 +86,7 @@ class Happenings:
 
     def turned(self, resource: Resource, condition: Condition) -> None:
         message = condition.message or REASONS.get(condition.reason, f"{condition.type} is {condition.status}")
-        warning = not condition.true and condition.reason not in ORDINARY
+        warning = condition.type in TROUBLES if condition.true else condition.reason not in ORDINARY
         self._happened(resource, condition.reason, message, warning=warning)
 
     def made(self, owner: Resource, child: Resource) -> None:

@@ -25,7 +25,7 @@ SAFETY_NET = 30.0
 """The engine tells of changes; this finds the one it missed."""
 
 _UNSETTLED = frozenset({"starting", "waiting", "stopping"})
-_REASONS = {"failed": "Failed", "waiting": "BackOff", "starting": "Starting", "stopping": "Stopping"}
+_REASONS = {"failed": "Failed", "waiting": "BackOff", "starting": "Starting", "stopping": "Stopping", "ended": "Ended"}
 """Why nothing is available, the most telling first."""
 
 
@@ -123,5 +123,5 @@ def _why_not(replicas: tuple[ReplicaStatus, ...]) -> tuple[str, str]:
         told = [replica for replica in replicas if replica.state == state]
         if told:
             best = next((replica for replica in told if replica.message), told[0])
-            return best.reason or reason, best.message
+            return reason if state == "ended" else best.reason or reason, best.message
     return "NoReplicas", "no replica is wanted or known"

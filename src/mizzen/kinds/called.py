@@ -68,8 +68,10 @@ ALL: tuple[Called, ...] = (
     ),
     Called(
         "TrainingJob", "trainingjobs", "tj",
-        (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"),
-         Column("ACCEPTED", "condition:Accepted")),
+        (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"), Column("STATE", "status.state"),
+         Column("STEP", "status.progress.step"), Column("CHECKPOINTS", "status.checkpoints"),
+         Column("RESTARTS", "status.restarts", wide=True), Column("PRIORITY", "spec.priority", wide=True),
+         Column("ACCEPTED", "condition:Accepted", wide=True)),
         about="One job set, all its replicas, that trains a version of a model.",
         everyday=True,
         other_names=("TrainingModel",),
@@ -97,7 +99,8 @@ ALL: tuple[Called, ...] = (
     ),
     Called(
         "Monitor", "monitors", "mon",
-        (Column("MODEL", "spec.modelName"), Column("TOOL", "spec.tool"), Column("ACCEPTED", "condition:Accepted")),
+        (Column("MODEL", "spec.modelName"), Column("TOOL", "status.tool"), Column("READY", "condition:Ready"),
+         Column("URL", "status.url"), Column("ACCEPTED", "condition:Accepted", wide=True)),
         about="One monitoring tool over a model.",
     ),
     Called(

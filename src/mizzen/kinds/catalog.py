@@ -94,7 +94,7 @@ def _version_name_faults(name: str, spec: Mapping[str, Any]) -> tuple[Fault, ...
 
 
 def _workload_name_faults(name: str, _spec: Mapping[str, Any]) -> tuple[Fault, ...]:
-    """<InferenceModel>.<version>: a controller made it."""
+    """<InferenceModel>.<version> or <TrainingJob>.<replica>: a controller made it."""
     owner, _, version = name.partition(".")
     fault = name_fault(owner)
     if fault is None and version and not VERSION.fullmatch(version):
@@ -120,7 +120,11 @@ KINDS: tuple[Kind, ...] = (
         fixed=_all_fields(ModelVersionSpec), name_faults=_version_name_faults, indexed=OF_A_MODEL,
         model="spec.modelName",
     ),
-    Kind.of("TrainingJob", TrainingJobSpec, TrainingJobStatus, indexed=OF_A_MODEL, model="spec.modelName"),
+    Kind.of(
+        "TrainingJob", TrainingJobSpec, TrainingJobStatus,
+        finalizers=(CHILDREN_FINALIZER,), fixed=frozenset({"modelName", "version"}), indexed=OF_A_MODEL,
+        model="spec.modelName",
+    ),
     Kind.of(
         "InferenceModel", InferenceModelSpec, InferenceModelStatus,
         finalizers=(CHILDREN_FINALIZER,), fixed=frozenset({"modelName"}), indexed=OF_A_MODEL, model="spec.modelName",

@@ -11,19 +11,33 @@ TYPES: dict[str, str] = {
     "Accepted": "On every kind that people write: the spec can be worked with. False lists every fault; "
     "warnings stand in the message of a True one.",
     "Ready": "On an InferenceModel: what the spec asks for answers; during a switch, not yet, while the old one does. "
-    "On an MLGraph: it answers at its url, maybe by an earlier spec. On a Node: it was heard of lately.",
+    "On an MLGraph: it answers at its url, maybe by an earlier spec. On a Monitor: what it shows can be seen at its "
+    "url. On a Node: it was heard of lately.",
     "NodesReady": "On an MLGraph: all that its nodes call answers. Nodes that may be skipped do not count.",
     "Available": "On a Workload: at least one replica is ready.",
     "DiskRoom": "On a Node: its disk has room for what people send.",
     "Servable": "On a ModelVersion: a server of it answered once. False: it was tried and could not be loaded.",
+    "Created": "On a TrainingJob: the job set is known. Of Queued, Running, Restarting, Suspended, Succeeded and "
+    "Failed, exactly one holds beside it; those that do not are left out.",
+    "Queued": "On a TrainingJob: nothing of it runs yet, or again; the message says what it waits for.",
+    "Running": "On a TrainingJob: at least one replica runs, or brings its code and data, and none waits to be started "
+    "again.",
+    "Restarting": "On a TrainingJob: a replica ended and is started again after a while; others may run.",
+    "Suspended": "On a TrainingJob: `spec.suspend` stopped all replicas.",
+    "Succeeded": "On a TrainingJob: it ended well, and stays so.",
+    "Failed": "On a TrainingJob: it ended badly, or somebody ended it, and stays so. The message says what to do.",
+    "NoCheckpoint": "On a TrainingJob that succeeded: it saved nothing, so there is nothing of it to serve.",
 }
+
+TROUBLES = frozenset({"Restarting", "Failed", "NoCheckpoint"})
+"""Types that tell of a trouble when they hold. All others do when they do not."""
 
 REASONS: dict[str, str] = {
     # of Accepted
     "Accepted": "Nothing is wrong with the spec.",
     "AcceptedWithWarnings": "It is accepted, and the message says what is odd about it.",
     "InvalidSpec": "The stored spec breaks rules; the message lists the faults. Whatever runs, runs on.",
-    "ModelNotFound": "The model that `spec.aliasOf` names is not there. Create it, or name another.",
+    "ModelNotFound": "The model that `spec.aliasOf` or `spec.modelName` names is not there. Create it, or name one.",
     "AliasChain": "`spec.aliasOf` names a second name. Name the model that the message says.",
     "VersionNotFound": "The version that is asked for is not there, or the model has no current one. Register it.",
     "GraphCycle": "The graph calls itself, through the graphs that the message names. What answered before goes on.",
@@ -35,6 +49,7 @@ REASONS: dict[str, str] = {
     "FetchFailed": "The archive cannot be had, or is not what it should be. It is tried again after a while.",
     "VersionConflict": "The version is there already, from another archive. Give the new one another version.",
     "CheckpointNotFound": "The checkpoint that is asked for is not there.",
+    "Untrained": "The version is code, and no job has saved a checkpoint of it yet. Train it; what is saved is served.",
     "UnsupportedFramework": "Nothing here can load this framework; the message lists what can be loaded.",
     "RequirementsUntrusted": "Packages it requires are code, and nobody has vouched for the version: "
     "`mizzen version trust` does.",
@@ -55,6 +70,7 @@ REASONS: dict[str, str] = {
     "EnvironmentFailed": "What the version requires cannot be installed. It is tried again after a while; "
     "`mizzen logs NAME --build` shows all that was printed.",
     "Stopping": "Replicas are ending.",
+    "Ended": "It was a task, and has ended; its job says how.",
     "BackOff": "A replica ended, and is started again after a while.",
     "CrashLoop": "A replica ends again and again; its log says why.",
     "Failed": "A replica gave up for good, or its files cannot be had.",
@@ -66,6 +82,32 @@ REASONS: dict[str, str] = {
     "SecretNotFound": "A variable takes its value from a secret that is not there. `mizzen secret set` makes it.",
     "SecretUnreadable": "A secret is there and cannot be decrypted. Set it again.",
     "Heard": "The machine said that it is there.",
+    # of Ready, on a Monitor
+    "Showing": "The tool answers.",
+    "ToolMissing": "The tool is not installed, so our own viewer shows scalars. The message says how to install it.",
+    "ToolUnknown": "Nothing is known of the tool or the framework, so our own viewer shows scalars.",
+    "OtherMonitor": "The model has a monitor already, the one that the message names. Delete one of them.",
+    # of the phases of a TrainingJob
+    "WaitingForShare": "Others have the processors, the memory or the GPUs that the job asks for, or are before it.",
+    "TooLarge": "The job set asks for more than this machine has. Ask for less, or run it on a larger one.",
+    "ReplicasRunning": "Commands of the job set run.",
+    "Suspended": "`spec.suspend` is true. `mizzen train resume` lets it go on, with its next attempt.",
+    "Succeeded": "Those ended well whose success is the set's: the chief, else worker 0; or all workers.",
+    "NothingSaved": "The code put nothing into `MIZZEN_CHECKPOINT_DIR`.",
+    # of Failed, on a TrainingJob
+    "Terminated": "Somebody ended the job set. Its logs and checkpoints stay.",
+    "DeadlineExceeded": "It ran for longer than `spec.activeDeadlineSeconds`, over all restarts.",
+    "BackoffLimitExceeded": "Its replicas were started again `spec.backoffLimit` times, and one ended badly once more.",
+    "ReplicaFailed": "The command of a replica ended badly, for good by its restart policy; the message holds its last "
+    "lines.",
+    "NothingToRun": "Neither command nor template says what to run, and the version has no `train.py`.",
+    "CodeUntrusted": "The version is code, and nobody has vouched for it: `mizzen version trust` does.",
+    "CodeUnavailable": "The version's files cannot be had.",
+    "DatasetUnavailable": "The dataset cannot be had, or is not what its digest says.",
+    "CommandNotFound": "The command is not there, or cannot be started.",
+    "StorageUnavailable": "What the command saved could not be kept: the store of blobs did not answer.",
+    "Interrupted": "The machine, or all of its processes, went down while the command ran.",
+    "RunnerLost": "The process that watched the command was killed, and the command with it.",
     # of NodesReady
     "AllReady": "All nodes are ready.",
     "NodesNotReady": "The nodes that the message names are not ready, each for the reason given there.",
@@ -80,7 +122,8 @@ REASONS: dict[str, str] = {
 
 ORDINARY = frozenset(
     {
-        "Starting", "Routing", "Reloading", "Fetching", "BuildingEnvironment", "Stopping", "NoReplicas", "NotServedYet",
+        "Starting", "Routing", "Reloading", "Fetching", "BuildingEnvironment", "Stopping", "Ended", "NoReplicas",
+        "NotServedYet",
     }
 )  # fmt: skip
 """Reasons for something not to be so that are nobody's trouble. All others, of what is not `True`, are."""

@@ -1,15 +1,26 @@
-"""Where an InferenceModel may run: on this machine, or on the Nodes that its spec asks for. Pure."""
+"""Where a server or a job may run: on this machine, or on the Nodes that its spec asks for. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from mizzen.kinds.meta import Resource
-from mizzen.kinds.serving import InferenceModelSpec
 
 HOSTNAME = "kubernetes.io/hostname"
 """A label that every Node has, whether or not somebody wrote it."""
+
+
+class Placed(Protocol):
+    """A spec that may say where."""
+
+    @property
+    def node_name(self) -> str: ...
+    @property
+    def node_selector(self) -> Mapping[str, str]: ...
+    @property
+    def deploy_to_layer(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +31,12 @@ class Misplaced:
     message: str
 
 
-def asks_for_node(spec: InferenceModelSpec) -> bool:
+def asks_for_node(spec: Placed) -> bool:
     """False: this machine will do."""
     return bool(spec.node_name or spec.node_selector) or spec.deploy_to_layer == "edge"
 
 
-def misplaced(spec: InferenceModelSpec, nodes: Iterable[Resource], here: str = "") -> Misplaced | None:
+def misplaced(spec: Placed, nodes: Iterable[Resource], here: str = "") -> Misplaced | None:
     """None when it may run here. `here` is the name of the Node that stands for this machine."""
     if not asks_for_node(spec):
         return None
@@ -47,7 +58,7 @@ def misplaced(spec: InferenceModelSpec, nodes: Iterable[Resource], here: str = "
     return Misplaced("NodeNotFound", f"there is no node {wanted}")
 
 
-def unmet(spec: InferenceModelSpec, node: Resource) -> list[str]:
+def unmet(spec: Placed, node: Resource) -> list[str]:
     """What the node lacks of what is asked for."""
     has = labels_of(node)
     lacking = [

@@ -11,14 +11,37 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from mizzen.errors import Invalid
 from mizzen.kinds.meta import Meta, Resource
-from mizzen.kinds.model import ModelVersionSpec, version_object_name
+from mizzen.kinds.model import Artifact, ModelVersionSpec, version_object_name
 from mizzen.kinds.parts import env
 from mizzen.kinds.serving import InferenceModelSpec, workload_name
 from mizzen.kinds.workload import MODEL_LABEL, RELOAD_REFUSED, WorkloadStatus
+
+
+class Saved(Protocol):
+    """A checkpoint, as far as it is served (`runs/checkpoints.py`)."""
+
+    @property
+    def files(self) -> Iterable[SavedFile]: ...
+    @property
+    def trusted(self) -> bool: ...
+    @property
+    def framework(self) -> str: ...
+    @property
+    def entrypoint(self) -> str: ...
+
+
+class SavedFile(Protocol):
+    @property
+    def path(self) -> str: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+
 
 _HASH_LENGTH = 8
 _CODE = (".py", ".pyc", ".so", ".pyd", ".zip")
@@ -97,6 +120,38 @@ def entrypoint(version: ModelVersionSpec) -> str:
             f"ModelVersion/{name} has {len(version.artifacts)} files and no spec.entrypoint to tell which to load"
         )
     return version.artifacts[0].path
+
+
+def with_checkpoint(version: ModelVersionSpec, saved: Saved) -> ModelVersionSpec:
+    """The version as a checkpoint of it is served: its files, and over them those of the checkpoint.
+
+    Python code that has an entrypoint loads what was saved itself. Else what was saved is the model, and tells what it
+    is; where it does not, it is what the version is said to be.
+    """
+    files = [
+        Artifact(path=file.path, digest=file.digest, size=file.size, trusted=saved.trusted) for file in saved.files
+    ]
+    places = {file.path for file in files}
+    under = [artifact for artifact in version.artifacts if not _covered(artifact.path, places)]
+    changed: dict[str, Any] = {"artifacts": (*under, *files)}
+    if version.framework != "python" or version.entrypoint is None:
+        single = files[0].path if len(files) == 1 else None
+        changed["entrypoint"] = saved.entrypoint or single
+        changed["framework"] = saved.framework or version.framework
+    return version.model_copy(update=changed)
+
+
+def awaits_training(version: ModelVersionSpec) -> bool:
+    """Is it code that nothing is said to be loaded from? Then only what a job saves can be served."""
+    code = any(artifact.path.endswith(".py") for artifact in version.artifacts)
+    named = version.entrypoint or ""
+    return code and (not named or (version.framework != "python" and named.endswith(".py")))
+
+
+def _covered(path: str, places: set[str]) -> bool:
+    """Does something else stand there, or would it have to stand within it?"""
+    above = {"/".join(path.split("/")[:depth]) for depth in range(1, path.count("/") + 2)}
+    return bool(above & places) or any(place.startswith(f"{path}/") for place in places)
 
 
 def is_trusted(version: ModelVersionSpec) -> bool:

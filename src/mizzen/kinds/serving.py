@@ -154,7 +154,11 @@ class InferenceModelSpec(Spec):
     follow_alias: bool = Field(
         False, description="Switch whenever the alias (or, without `targetVersion`, the current version) moves."
     )
-    checkpoint: str | None = Field(None, min_length=1, description="A checkpoint of the version. Absent: the newest.")
+    checkpoint: str | None = Field(
+        None,
+        min_length=1,
+        description="A checkpoint of the version, by its id. Absent: the newest there is when it begins to serve.",
+    )
     auto_scale: Annotated[AutoScale | None, Present] = Field(
         None, description="Lets the number of replicas follow the load; `replicas` is what it starts with."
     )
@@ -328,6 +332,14 @@ class InferenceModelStatus(Status):
     )
     serving_files: str = Field(
         default="", description="Digest of the files of `servingVersion`: only replicas that have them answer for it."
+    )
+    checkpoint: str | None = Field(
+        default=None,
+        description="The checkpoint that is meant, where `spec.checkpoint` is absent: the newest there was when the "
+        "version was first served. It stays the same while others are saved.",
+    )
+    serving_checkpoint: str | None = Field(
+        default=None, description="The checkpoint of `servingVersion` that answers; absent: its own files do."
     )
     signature: Signature | None = Field(default=None, description="What it takes and gives, as its replicas said.")
     replicas: int = Field(default=0, description="Processes there are.")

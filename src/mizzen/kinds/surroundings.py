@@ -57,7 +57,8 @@ def named(resource: Resource) -> Named:
         case "TrainingJob":
             job = TrainingJobSpec.of(resource)
             made = [_version(resource, job.model_name, job.version)] if job.model_name and job.version else []
-            return Named(frozenset(made), secrets=_secrets(job.env))
+            keys = _dataset_secret(job)
+            return Named(frozenset(made), secrets=_secrets(job.env) | ({keys} if keys else set()))
         case "Application":
             needed = application.needed_versions(ApplicationSpec.of(resource))
             return Named(frozenset(_version(resource, model, version) for _, model, version in needed))
@@ -83,6 +84,10 @@ def findings(resource: Resource, there: Surroundings) -> Iterator[Finding]:
             if named(resource).objects - there.objects.keys():
                 yield Warn("spec.version", f"model '{job.model_name}' has no version {job.version} yet")
             yield from _env(job.env, there)
+            keys = _dataset_secret(job)
+            if keys is not None and keys not in there.secrets:
+                makes = f"mizzen secret set {keys} accessKeyId, and secretAccessKey"
+                yield Warn("spec.dataset.s3.secret", f"there is no secret '{keys}' yet: {makes}")
         case "Application":
             yield from application.missing_versions_warnings(
                 ApplicationSpec.of(resource), lambda model, version: _version(resource, model, version) in there.objects
@@ -151,6 +156,10 @@ def _env(variables: Iterable[EnvVar], there: Surroundings) -> Iterator[Finding]:
 
 def _secrets(variables: Iterable[EnvVar]) -> frozenset[str]:
     return frozenset(secret.name for secret in env.secret_values(variables).values())
+
+
+def _dataset_secret(job: TrainingJobSpec) -> str | None:
+    return job.dataset.s3.secret if job.dataset is not None and job.dataset.s3 is not None else None
 
 
 def _users(spec: RoleBindingSpec) -> list[str]:

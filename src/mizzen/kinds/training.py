@@ -26,6 +26,12 @@ REPLICA_TYPES = ("Chief", "Master", "Worker", "PS", "Evaluator")
 LEADERS = ("Chief", "Master")
 """Whose success is the job's. Without one it is the first worker's."""
 
+TRUSTED_ANNOTATION = "mizzen.dev/trusted"
+"""`true`: whoever started the job may vouch for code, so what it saves may be unpickled. Stamped by admission alone."""
+
+TRUSTED_ANNOTATION = "mizzen.dev/trusted"
+"""`true` on a job whose author may vouch for code: what it saves may be unpickled. Stamped by admission."""
+
 RestartPolicy = Literal["Never", "OnFailure", "Always", "ExitCode"]
 
 
@@ -240,6 +246,10 @@ class TrainingJobStatus(Status):
     state: JobState | None = Field(default=None, description="The condition that tells most, in one word.")
     replicas: dict[str, ReplicaCounts] = Field(default_factory=dict, description="Counts for each replica type.")
     replica_states: tuple[JobReplica, ...] = Field(default=(), description="Each replica.")
+    restarts: int = Field(
+        default=0,
+        description="What `backoffLimit` counts: restarts, where those of replicas that ended together count once.",
+    )
     start_time: str | None = Field(default=None, description="When it first ran, in UTC.")
     completion_time: str | None = Field(default=None, description="When it ended, in UTC.")
     ran_seconds: float = Field(

@@ -81,7 +81,9 @@ class WorkloadSpec(Spec):
     MIZZEN_GPU_MEMORY        the same in bytes, where the engine knows them
     MIZZEN_ENVIRONMENT       what its environment is called, when it has one of its own
     MIZZEN_TASK              a file that holds a `runs.records.Task` (purpose `train`), and
-    MIZZEN_PYTHON            the interpreter that `python` is to its command
+    MIZZEN_ATTEMPT           which attempt it is,
+    MIZZEN_PYTHON            the interpreter that `python` is to its command,
+    MIZZEN_COMMAND_PYTHONPATH  where that finds modules beside its environment
 
     With purpose `train` it is a runner of ours that is started, and `command` is what that runs. With purposes `answer`
     and `show`, `$(NAME)` in `command` and in the values of `env` stands for a variable, as in Kubernetes: of the port,

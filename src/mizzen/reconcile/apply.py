@@ -44,6 +44,8 @@ async def _converge(store: Store, recorder: Recorder, facts: Facts, decision: De
     for unwanted in there.values():
         await _delete(store, recorder, owner, unwanted)
     await _drop_finalizers(store, owner, decision.drop_finalizers)
+    if decision.remove:
+        await store.delete(owner.ref, ACTOR, uid=owner.meta.uid)
 
 
 async def _release(store: Store, recorder: Recorder, facts: Facts, decision: Decision, now: datetime) -> None:

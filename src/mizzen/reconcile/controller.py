@@ -66,6 +66,8 @@ class Decision:
     again: float | None = None
     """Look again after so many seconds, even if nothing changes in the store."""
     drop_finalizers: frozenset[str] = frozenset()
+    remove: bool = False
+    """The object itself has had its time: delete it, once the status is written."""
     decision: str | None = None
     """A word such as `promoted` when the status change belongs in history."""
     actor: str | None = None

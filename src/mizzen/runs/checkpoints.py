@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, Self
 
-from mizzen.errors import NotFound
+from mizzen.errors import Invalid, NotFound
 from mizzen.runs.places import UNVERSIONED
 from mizzen.runs.records import File
 
 FOLDER = "checkpoints"
+ID = re.compile(r"[a-z0-9][-a-z0-9]{0,99}")
+"""What an id may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class Documents(Protocol):
     def get(self, name: str) -> bytes: ...
     def names(self, prefix: str) -> list[str]: ...
     def delete(self, name: str) -> bool: ...
+    def uri(self, name: str) -> str: ...
 
 
 class Shelf:
@@ -89,6 +93,17 @@ class Shelf:
     def add(self, checkpoint: Checkpoint) -> bool:
         """False when it is there already. The caller has put its files."""
         return self._documents.put(_name(checkpoint), json.dumps(checkpoint.to_json()).encode(), new=True)
+
+    def find(self, namespace: str, model: str, version: str, id_: str) -> Checkpoint | None:
+        """By its id, which is safe to be anything."""
+        if not ID.fullmatch(id_):
+            return None
+        found = self._read_one(f"{FOLDER}/{namespace}/{model}/{version or UNVERSIONED}/{id_}.json")
+        return found if found is not None and found.id == id_ else None
+
+    def newest(self, namespace: str, model: str, version: str, version_uid: str = "") -> Checkpoint | None:
+        """Over all jobs of the version, however they ended: whose save was complete last."""
+        return next(iter(self.of_version(namespace, model, version, version_uid)), None)
 
     def of_version(self, namespace: str, model: str, version: str, version_uid: str = "") -> list[Checkpoint]:
         """Newest first. With `version_uid`, without those of an earlier version of the same name."""
@@ -104,18 +119,34 @@ class Shelf:
         """`prefix`: `<namespace>/`, `<namespace>/<model>/` or `<namespace>/<model>/<version>/`."""
         return self._read(f"{FOLDER}/{prefix}")
 
+    def count(self, namespace: str, model: str, version: str = "") -> int:
+        """Of a version, or of all of a model. None of them is read for it."""
+        within = f"{version}/" if version else ""
+        return len(self._names(f"{FOLDER}/{namespace}/{model}/{within}"))
+
     def remove(self, checkpoint: Checkpoint) -> bool:
         """Its files go once nothing names them any more."""
         return self._documents.delete(_name(checkpoint))
 
+    def uri(self, checkpoint: Checkpoint) -> str:
+        """Where its manifest is."""
+        return self._documents.uri(_name(checkpoint))
+
     def _read(self, prefix: str) -> list[Checkpoint]:
-        found = []
-        for name in self._documents.names(prefix):
-            try:
-                found.append(Checkpoint.from_json(json.loads(self._documents.get(name))))
-            except (NotFound, ValueError, TypeError, KeyError):  # removed meanwhile, or none of ours
-                continue
-        return found
+        found = (self._read_one(name) for name in self._names(prefix))
+        return [each for each in found if each is not None]
+
+    def _names(self, prefix: str) -> list[str]:
+        try:
+            return self._documents.names(prefix)
+        except Invalid:  # stored specs may come from anywhere: what can be no version has nothing here
+            return []
+
+    def _read_one(self, name: str) -> Checkpoint | None:
+        try:
+            return Checkpoint.from_json(json.loads(self._documents.get(name)))
+        except (NotFound, Invalid, ValueError, TypeError, KeyError):  # not there, removed meanwhile, or none of ours
+            return None
 
 
 def _name(checkpoint: Checkpoint) -> str:

@@ -1,7 +1,8 @@
 """The Python client of a plane.
 
-Here: finding a plane (`locate`), every call on its two APIs (`client`, asynchronous; `sync`, the dress over it), and
-turning what people have into what is sent (`payload`, `source`, `objects`; manifests by `applying`).
+Here: finding or starting a plane (`locate`, `starting`), every call on its two APIs (`client`, asynchronous; `sync`,
+the dress over it), and turning what people have into what is sent (`payload`, `source`, `objects`, `training`;
+manifests by `applying`).
 Not here: output for people; kinds and their validation. Only `applying` needs those, and is loaded when it is used:
 pydantic would double the start time.
 
@@ -13,14 +14,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mizzen.sdk.sync import Graph, MizzenWarning, Model, Plane, connect, start
+    from mizzen.sdk.starting import Graph, Job, MizzenWarning, Model, Monitor, Plane, connect, start
 
-__all__ = ["Graph", "MizzenWarning", "Model", "Plane", "connect", "start"]
+__all__ = ["Graph", "Job", "MizzenWarning", "Model", "Monitor", "Plane", "connect", "start"]
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from mizzen.sdk import sync
+        from mizzen.sdk import starting
 
-        return getattr(sync, name)
+        return getattr(starting, name)
     raise AttributeError(f"module 'mizzen.sdk' has no attribute {name!r}")

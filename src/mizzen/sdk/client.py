@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from mizzen.sdk.jobs import Jobs
+from mizzen.sdk.monitors import Monitors
 from mizzen.sdk.people import People
-from mizzen.sdk.registry import Registry
 
 
-class AsyncPlane(Registry, People):
+class AsyncPlane(Jobs, Monitors, People):
     """A client of one plane. Made and used on one event loop; `close` it, or use it as a context manager.
 
-    What it calls is in `resources` (objects of every kind), `registry` (models and versions), `people` (users, tokens,
-    permissions, secrets, the audit), `predictions`, and `looking` (what is printed and used).
+    What it calls is in `resources` (objects of every kind), `registry` (models and versions), `jobs` and `monitors`
+    (training), `people` (users, tokens, permissions, secrets, the audit), `predictions`, and `looking` (what is printed
+    and used).
     """

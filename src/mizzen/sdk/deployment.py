@@ -54,6 +54,7 @@ async def register(
     entrypoint: str | None,
     requirements: Required | None,
     python: str | None,
+    training: bool = False,
 ) -> dict[str, Any]:
     """Make the files at `path` the next version of a model, which is created when absent. The version, as told."""
     try:
@@ -63,13 +64,43 @@ async def register(
         created = False
     try:
         return await plane.add_version(
-            model, path, framework=framework, entrypoint=entrypoint, requirements=requirements, python=python
+            model,
+            path,
+            framework=framework,
+            entrypoint=entrypoint,
+            requirements=requirements,
+            python=python,
+            training=training,
         )
     except (errors.BadRequest, errors.Invalid, errors.Forbidden, errors.NotFound):
         # Refused for certain; after any other error there may be a version by now.
         if created:
             await _delete_empty(plane, model)
         raise
+
+
+async def register_code(
+    plane: Registry,
+    model: str,
+    path: Path,
+    *,
+    framework: str | None = None,
+    requirements: Required | None = None,
+    python: str | None = None,
+) -> dict[str, Any]:
+    """As `register`, of code that is to be trained: what is served of it is still to be made."""
+    if not path.exists():  # noqa: ASYNC240 - once, and the plane's own words for it would name a folder of another machine
+        raise errors.NotFound(f"no file or folder '{path}' here")
+    return await register(
+        plane,
+        model,
+        path,
+        framework=framework,
+        entrypoint=None,
+        requirements=requirements,
+        python=python,
+        training=True,
+    )
 
 
 def goes_on(model: str, version: str, server: str) -> str:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mizzen import errors
-from mizzen.sdk import references, times
+from mizzen.sdk import deployment, references, times, training
+from mizzen.sdk.job import Job
+from mizzen.sdk.jobs import JobRef
+from mizzen.sdk.monitor import Monitor
 
 if TYPE_CHECKING:
     from mizzen.sdk.payload import Prediction
@@ -85,12 +89,14 @@ class Model:
         requirements: Required | None = None,
         python: str | None = None,
         labels: Mapping[str, str] | None = None,
+        training: bool = False,
         progress: Callable[[int, int | None], None] | None = None,
     ) -> str:
         """Register files, a git revision or a URL as the next version, or as the one named. The version.
 
         `git` is {"repo", "ref", "path"} or `<url>[@ref][#path]`; `url` needs `sha256`. `requirements`: packages as
-        for pip, or a file of them; `python`: such as 3.12.
+        for pip, or a file of them; `python`: such as 3.12. `training`: it is code to be trained, and what is loaded to
+        serve it is still to be made.
         """
         added = self.plane.calls.add_version(
             self.name,
@@ -104,6 +110,7 @@ class Model:
             requirements=requirements,
             python=python,
             labels=labels,
+            training=training,
             progress=progress,
         )
         return str(self.plane.run(added)["version"])
@@ -116,11 +123,80 @@ class Model:
         """Conflict while it is served, current or has an alias."""
         self.plane.run(self.plane.calls.delete_version(self.name, version))
 
-    def serve(self, version: str | int, replicas: int = 1) -> str:
-        """Serve one more version and wait until it is ready. The name of its server."""
+    def train(
+        self,
+        version: str | int | None = None,
+        command: Sequence[str] | str | None = None,
+        params: Mapping[str, Any] | None = None,
+        dataset: Mapping[str, Any] | str | Path | None = None,
+        *,
+        code: str | Path | None = None,
+        replicas: int | Mapping[str, Any] | None = None,
+        env: Mapping[str, Any] | None = None,
+        restart: str | None = None,
+        deadline: float | str | None = None,
+        cpu: float | str | None = None,
+        memory: str | None = None,
+        gpu: float | None = None,
+        priority: int | None = None,
+        keep: int | None = None,
+        framework: str | None = None,
+        spec: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Job:
+        """Train a version, the newest unless it is named; with `code`, a folder that becomes the next one first.
+
+        `command`: what is run in it, `python train.py` unless said. `dataset`: `s3://bucket/prefix`, an http(s) address
+        or a path. `replicas`: so many workers, or {"Chief": 1, "Worker": 2}. `restart`: Never, OnFailure, Always or
+        ExitCode. `deadline`: seconds, or `2h`. `keep`: so many checkpoints. `spec`: any other field of a TrainingJob.
+        `key`: calls with the same one start one job within a day. NotFound, Invalid.
+        """
+        wanted = training.spec_of(
+            command=command,
+            params=params,
+            dataset=dataset,
+            replicas=replicas,
+            cpu=cpu,
+            memory=memory,
+            gpu=gpu,
+            priority=priority,
+            restart=restart,
+            deadline=deadline,
+            keep=keep,
+            env=env,
+            framework=None if code is not None else framework,
+            more=spec,
+        )
+
+        async def started() -> JobRef:
+            calls, chosen = self.plane.calls, version
+            if code is not None:
+                if version is not None:
+                    raise errors.Invalid("code becomes the next version: give it or a version, not both")
+                made = await deployment.register_code(calls, self.name, Path(code), framework=framework)
+                chosen = str(made["version"])
+            chosen = await calls.newest_version(self.name) if chosen is None else str(chosen)
+            job = await calls.start_job(self.name, chosen, wanted, key=key)
+            return JobRef(self.name, chosen, str(job["id"]))
+
+        return Job(self.plane, self.plane.run(started()))
+
+    def monitor(self, tool: str | None = None) -> Monitor:
+        """Its monitor, which is started when there is none, once it answers. `tool`: tensorboard or scalars."""
+
+        async def watched() -> None:
+            await self.plane.calls.start_monitor(self.name, tool)
+            await self.plane.calls.wait_monitor(self.name)
+
+        self.plane.run(watched())
+        return Monitor(self.plane, self.name)
+
+    def serve(self, version: str | int, replicas: int = 1, *, checkpoint: str | None = None) -> str:
+        """Serve one more version and wait until it is ready: what was trained of it last, or the checkpoint with this
+        id; its own files when it was never trained. The name of its server."""
 
         async def served() -> str:
-            server = await self.plane.calls.serve(self.name, str(version), replicas)
+            server = await self.plane.calls.serve(self.name, str(version), replicas, checkpoint=checkpoint)
             await self.plane.calls.wait_ready(server)
             return server
 

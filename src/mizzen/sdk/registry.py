@@ -96,11 +96,13 @@ class Registry(Looking, Predictions):
         requirements: Required | None = None,
         python: str | None = None,
         labels: Mapping[str, str] | None = None,
+        training: bool = False,
         progress: Callable[[int, int | None], None] | None = None,
     ) -> dict[str, Any]:
         """Register the next version of a model, or the one named; `upload` says which sources it takes.
 
         In place of `source`: `git`, {"repo", "ref", "path"} or `<url>[@ref][#path]`; or `url` with `sha256`.
+        `training`: it is code to be trained, and need not say what is loaded to serve it.
         """
         from mizzen.sdk import upload
 
@@ -114,6 +116,7 @@ class Registry(Looking, Predictions):
             requirements=requirements,
             python=python,
             labels=labels,
+            training=training,
             progress=progress,
         )
 
@@ -194,10 +197,12 @@ class Registry(Looking, Predictions):
             self, begun.model, begun.version, begun.server, current=promote, seconds=timeout
         )
 
-    async def serve(self, model: str, version: str | int, replicas: int = 1) -> str:
-        """Serve one more version of a model. The name of the InferenceModel that does."""
+    async def serve(self, model: str, version: str | int, replicas: int = 1, *, checkpoint: str | None = None) -> str:
+        """Serve one more version of a model: what was trained of it last, or its own files when it never was. The name
+        of the InferenceModel that does. `checkpoint`: this one, by its id. NotFound; Conflict when there is nothing."""
         path = f"{_model(model)}/serve/{escaped(version)}"
-        answer = await self.request("POST", path, body={"replicas": replicas}, params=self.within())
+        body = {"replicas": replicas, **({"checkpoint_id": checkpoint} if checkpoint else {})}
+        answer = await self.request("POST", path, body=body, params=self.within())
         return str(answer["id"])
 
     async def promote(self, model: str, version: str | int, *, force: bool = False) -> None:

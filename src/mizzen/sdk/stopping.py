@@ -12,28 +12,29 @@ from mizzen.supervisor import client, procfs, survivors
 from mizzen.supervisor.home import Home
 
 PARTS: Final = re.compile(r"plane|supervisor|gateway-\d+")
-"""The processes of every plane; all others serve models, and their keys are made of uids."""
+"""The processes of every plane; all others serve models or train them, and their keys are made of uids."""
 
 _PATIENCE: Final = 5.0
 
 
-def stop(home: Home, *, graceful: bool = True) -> list[str]:
-    """What was ended, in words. Empty when nothing ran."""
+def stop(home: Home, *, graceful: bool = True, keep_training: bool = False) -> list[str]:
+    """What was ended, in words. Empty when nothing ran. With `keep_training`, what trains goes on without a plane; the
+    next one that is started there takes it over."""
     if not home.run.exists():
         return []
     end = time.monotonic() + _PATIENCE
     while True:
         try:
-            supervisor, running = client.ask(home, "info"), members(home)
-            client.ask(home, "stop", graceful=graceful)
+            supervisor, running, lasting = client.ask(home, "info"), members(home), trains(home)
+            left = client.ask(home, "stop", graceful=graceful, leave=keep_training).get("left", ())
         except client.SupervisorGone:
             pass
         else:
             # It answers as the last of all, and ends after that: whoever is told `ended` should find no process.
             procfs.wait_for_end(supervisor["pid"], supervisor["start"], _PATIENCE)
-            return named([*running, "supervisor"])
+            return named([*(key for key in running if key not in left), "supervisor"], lasting)
         try:
-            return survivors.end_survivors(home)
+            return survivors.end_survivors(home, leave=keep_training)
         except survivors.SupervisorAlive as error:
             # It is starting, ending, or was brought back by its children in between: ask that one.
             if time.monotonic() > end:
@@ -49,8 +50,17 @@ def members(home: Home) -> list[str]:
     return [process["key"] for process in processes if process["pid"] is not None]
 
 
-def named(keys: Collection[str]) -> list[str]:
-    """For people: the parts by name, the processes that serve models by their number."""
+def trains(home: Home) -> list[str]:
+    """The keys of the processes that train, with a supervisor or without."""
+    return [survivor.key for survivor in survivors.lasting(home)] if home.run.exists() else []
+
+
+def named(keys: Collection[str], training: Collection[str] = ()) -> list[str]:
+    """For people: the parts by name, the processes that serve models and those that train by their number."""
     parts = [key for key in keys if PARTS.fullmatch(key)]
-    models = len(keys) - len(parts)
-    return parts + ([f"{models} model process{'es' if models > 1 else ''}"] if models else [])
+    trains = sum(key in training for key in keys)
+    return [*parts, *_counted(len(keys) - len(parts) - trains, "model"), *_counted(trains, "training")]
+
+
+def _counted(number: int, what: str) -> list[str]:
+    return [f"{number} {what} process{'es' if number > 1 else ''}"] if number else []

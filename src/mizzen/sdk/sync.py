@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import builtins
-import subprocess
-import sys
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from mizzen import errors
 from mizzen.sdk import deployment, locate, objects, requiring, stopping
 from mizzen.sdk.calls import DEFAULT_NAMESPACE
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.graph import Graph
+from mizzen.sdk.job import Job
+from mizzen.sdk.jobs import JobRef
 from mizzen.sdk.loop import LoopThread
 from mizzen.sdk.model import Model
 from mizzen.sdk.resources import Selection
 from mizzen.sdk.tether import KeptTether
-from mizzen.sdk.warned import MizzenWarning
-from mizzen.supervisor.client import SupervisorGone
 from mizzen.supervisor.home import Home
 
 if TYPE_CHECKING:
@@ -31,47 +28,7 @@ if TYPE_CHECKING:
     from mizzen.sdk.requiring import Required
     from mizzen.sdk.undoing import Undone
 
-__all__ = ["Graph", "MizzenWarning", "Model", "Plane", "connect", "start"]
-
 T = TypeVar("T")
-
-_START_SETTINGS: Final = ("host", "port", "inference_port", "grpc_port", "tls_port", "inference_tls", "gateways")
-
-
-def start(dir: str | Path | None = None, *, detach: bool = False, **settings: Any) -> Plane:  # noqa: A002
-    """Start a plane in the data dir `dir` (default .mizzen) and connect to it.
-
-    It ends with this process, unless `detach`. A plane that already runs there is only connected to. Settings are the
-    flags of `mizzen up`: host, port, inference_port, grpc_port, tls_port, inference_tls, gateways; port=0 picks a free
-    one.
-    """
-    unknown = [name for name in settings if name not in _START_SETTINGS]
-    if unknown:
-        raise errors.Invalid(f"no setting '{unknown[0]}' here", hint="settings are " + ", ".join(_START_SETTINGS))
-    data_dir = locate.data_dir_of(dir).absolute()
-    if locate.running(data_dir):
-        return Plane(locate.in_data_dir(data_dir))
-    flags = [
-        word
-        for name, value in settings.items()
-        if value is not False
-        for word in (f"--{name.replace('_', '-')}", *(() if value is True else (str(value),)))
-    ]
-    # -P: the current folder must not shadow modules of the plane.
-    command = [sys.executable, "-P", "-m", "mizzen.cli.main", "up", "--detach", "--data-dir", str(data_dir), *flags]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise _start_failure(done.stderr)
-    try:
-        tether = None if detach else KeptTether(Home.of(data_dir))
-    except SupervisorGone as error:
-        raise errors.Unavailable("the plane ended right after its start", hint=f"see {data_dir / 'logs'}") from error
-    return Plane(locate.in_data_dir(data_dir), tether)
-
-
-def connect(url: str | None = None, token: str | None = None, *, namespace: str = DEFAULT_NAMESPACE) -> Plane:
-    """Connect to a running plane: at `url`, else where MIZZEN_URL says, else on this machine by its data dir."""
-    return Plane(locate.find(url, token), namespace=namespace)
 
 
 class Plane:
@@ -109,11 +66,12 @@ class Plane:
         """Where the inference API answers."""
         return self._loop.run(self._plane.inference_url())
 
-    def stop(self) -> None:
-        """End the plane, whoever started it. Only possible on its own machine."""
+    def stop(self, *, keep_training: bool = False) -> None:
+        """End the plane, whoever started it. Only possible on its own machine. With `keep_training`, what trains goes
+        on, and the next plane that is started in its data dir takes it over."""
         if self.place.data_dir is None:
             raise errors.BadRequest("only a plane on this machine can be stopped from here")
-        stopping.stop(Home.of(self.place.data_dir))
+        stopping.stop(Home.of(self.place.data_dir), keep_training=keep_training)
         self.close()
 
     def close(self) -> None:
@@ -215,6 +173,18 @@ class Plane:
     def graph(self, name: str) -> Graph:
         """The graph of this name, whether it exists or not."""
         return Graph(self, name)
+
+    def job(self, id: str) -> Job:  # noqa: A002 - what the plane calls it
+        """The job set with this id. NotFound."""
+        return Job(self, self._loop.run(self._plane.find_job(id)))
+
+    def jobs(
+        self, model: str | None = None, version: str | int | None = None, *, state: str | None = None
+    ) -> builtins.list[Job]:
+        """Job sets that go on or wait, newest first: all, or of a model or version. `state`: all, ongoing, succeeded or
+        failed."""
+        found = self._loop.run(self._plane.jobs(model, version, state=state))
+        return [Job(self, JobRef(item["model"], item.get("version") or "", item["id"])) for item in found]
 
     def models(self, labels: Selection = None) -> builtins.list[Model]:
         """All models, or those with these labels."""
@@ -378,16 +348,11 @@ class Plane:
         """Run a coroutine, such as one of `plane.calls`, on this plane's loop."""
         return self._loop.run(work)
 
+    def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
+        """What an asynchronous iterator, such as one of `plane.calls`, gives, as it comes."""
+        return self._loop.iterate(items)
+
     @property
     def calls(self) -> AsyncPlane:
         """The asynchronous client below, for what this class does not offer."""
         return self._plane
-
-
-def _start_failure(stderr: str) -> errors.MizzenError:
-    """What `mizzen up` printed, as the error it was."""
-    lines = [line for line in stderr.splitlines() if line.strip()]
-    said = {key: text for key, _, text in (line.partition(": ") for line in lines) if key in ("error", "hint")}
-    return errors.Unavailable(
-        said.get("error") or "\n".join(lines) or "the plane did not start", hint=said.get("hint", "")
-    )

@@ -98,10 +98,12 @@ class Transport:
         fresh: bool = False,
         headers: Mapping[str, str] | None = None,
         on_warning: Warned | None = None,
+        repeatable: bool = False,
     ) -> httpx2.Response:
         """The answer when it is a success; else the error it carries. `fresh` asks over a connection of its own.
 
         The body is sent as JSON; bytes are sent as they are. `on_warning`: who is told in place of whoever usually is.
+        `repeatable`: asking twice does no more than asking once, as with a key that makes it one.
         """
         request = self._build(method, path, body, params, timeout, fresh=fresh)
         request.headers.update(headers or {})
@@ -111,7 +113,7 @@ class Transport:
                 response = await self._http.send(request)
             except (httpx2.HTTPError, OSError) as error:
                 late = asyncio.get_running_loop().time() > end
-                if late or not _harmless(error, method):
+                if late or not _harmless(error, "GET" if repeatable else method):
                     raise self._explain(error) from error
                 await asyncio.sleep(_PAUSE)
                 continue

@@ -44,6 +44,7 @@ async def add_version(
     requirements: Required | None = None,
     python: str | None = None,
     labels: Mapping[str, str] | None = None,
+    training: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Register a version, the next one unless `version` names it. The version, as the plane tells it, and `created`:
@@ -51,7 +52,8 @@ async def add_version(
 
     `source`: the path of a file, a folder or an archive; `git+<url>[@ref][#path]`, or {"git": {"repo", "ref", "path"}};
     {"downloadURL", "sha256sum"}. `requirements`: Python packages as for pip, or a file of them; without, those of a
-    requirements.txt among the files. `python`: such as 3.12, for another one than the plane's. NotFound, Invalid.
+    requirements.txt among the files. `python`: such as 3.12, for another one than the plane's. `training`: it is to be
+    trained, so what is loaded to serve it need not be there yet. NotFound, Invalid.
     """
     said = {
         "framework": framework,
@@ -59,6 +61,7 @@ async def add_version(
         "requirements": await asyncio.to_thread(requiring.listed, requirements),
         "python": python,
         "labels": dict(labels) if labels else None,
+        "training": training or None,
     }
     options = {name: value for name, value in said.items() if value is not None}
     body = await _body(plane, model, source, progress or _silent)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.datastructures import URL
@@ -24,9 +25,11 @@ from mizzen.blobs.limits import Limits
 from mizzen.errors import MizzenError, Unavailable
 from mizzen.kinds import catalog
 from mizzen.reconcile.recorder import NOBODY, Recorder
+from mizzen.runs.checkpoints import Shelf
 from mizzen.selection.learnt import Reader
 from mizzen.server import (
     aliases,
+    checkpoints,
     graphs,
     history,
     metrics,
@@ -36,6 +39,7 @@ from mizzen.server import (
     repository,
     resources,
     servers,
+    training,
     uploads,
     usage,
     users,
@@ -52,6 +56,8 @@ from mizzen.server.errors import ErrorBoundary, answer_http_exception, answer_mi
 from mizzen.server.freeing import Freeing
 from mizzen.server.identity import Identity
 from mizzen.server.metrics import Inside
+from mizzen.server.monitor import routes as monitor_routes
+from mizzen.server.monitor.visits import Visits
 from mizzen.server.namespaces import NamespacedStore
 from mizzen.server.oidc import Oidc
 from mizzen.server.origins import LoopbackOnly
@@ -91,12 +97,16 @@ def create_app(
     used: Callable[[str], dict[str, int]] = lambda _: {},
     learnt: Reader | None = None,
     inside: Inside | None = None,
+    shelf: Shelf | None = None,
+    data_dir: Path | None = None,
 ) -> Starlette:
     """`loopback`: nobody but this machine can reach it; else nobody without a token gets anything, whatever `anonymous`
     says. `oidc`: whose JWTs are taken. `settle`: waits until gateways can know of what was written. `recorder`: who is
     told what people decided. `seen` and `inside`: what is told of what is used. `used`: how much of
-    their quotas somebody has. `learnt`: what feedback has taught."""
-    bindings = Bindings(store)
+    their quotas somebody has. `learnt`: what feedback has taught. `shelf` and `data_dir`: where checkpoints and the
+    files of jobs are; if absent, with and beside the blobs."""
+    bindings, visits = Bindings(store), Visits(now)
+    identity = Identity(AdminToken(admin_token), identities, oidc, now)
     plane = Plane(
         store=NamespacedStore(store),
         blobs=blobs,
@@ -113,6 +123,8 @@ def create_app(
         used=used,
         learnt=learnt or Reader(None),
         anonymous=loopback and anonymous,
+        shelf=shelf or Shelf(blobs.documents),
+        data_dir=data_dir or blobs.root.parent,
         capabilities=capabilities,
         pages=pages or Pages(),
         limits=limits or Limits(),
@@ -139,6 +151,9 @@ def create_app(
             *versions.routes(),
             *uploads.routes(),
             *servers.routes(),
+            *training.routes(),
+            *checkpoints.routes(),
+            *monitor_routes.routes(identity, visits, plane.data_dir),
             *repository.routes(),
             *users.routes(),
             *limit_routes.routes(),
@@ -155,7 +170,7 @@ def create_app(
             Middleware(RefuseWhileStopping, plane=plane),
             Middleware(Freeing),
             Middleware(Settled, settle=settle),
-            Middleware(Identify, identity=Identity(AdminToken(admin_token), identities, oidc, now), bindings=bindings),
+            Middleware(Identify, identity=identity, bindings=bindings, visitor=visits.visitor),
             Middleware(FailClosed, plane=plane),
         ],
         exception_handlers={MizzenError: answer_and_note, HTTPException: answer_http_exception},

@@ -89,10 +89,18 @@ def actor_of(request: Request) -> Actor:
 class Identify:
     """Says who asks, and which bindings hold: both are settled before a route decides anything."""
 
-    def __init__(self, app: ASGIApp, identity: Identity, bindings: Bindings) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        identity: Identity,
+        bindings: Bindings,
+        visitor: Callable[[Scope], Known | None] = lambda _: None,
+    ) -> None:
+        """`visitor`: who a browser without a token belongs to, where that counts at all."""
         self.app = app
         self.identity = identity
         self.bindings = bindings
+        self.visitor = visitor
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -100,7 +108,9 @@ class Identify:
             return
         state = scope.setdefault("state", {})
         headers = Headers(scope=scope)
-        state["known"] = await self.identity.of(headers.getlist("authorization"))
+        credentials = headers.getlist("authorization")
+        known = None if credentials else self.visitor(scope)
+        state["known"] = known or await self.identity.of(credentials)
         _refuse_impersonation(headers)
         # Health is told even while the store cannot be read.
         state["bindings"] = () if scope["path"] in PUBLIC else await self.bindings.fresh()

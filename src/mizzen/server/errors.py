@@ -37,6 +37,7 @@ STATUS: dict[type[MizzenError], int] = {
     errors.UnsupportedMediaType: 415,
     errors.Invalid: 422,
     errors.ModelFailed: 500,
+    errors.TrainingFailed: 500,
     MizzenError: 500,
     errors.Unavailable: 503,
     errors.DeadlineExceeded: 504,

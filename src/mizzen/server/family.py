@@ -123,6 +123,17 @@ def serves(server: Resource, version: str) -> bool:
     return version in (version_of(server), server.status.get("servingVersion"))
 
 
+def checkpoint_of(server: Resource) -> str | None:
+    """The checkpoint that it is to serve: as its spec says, or as was chosen when it began to serve the version."""
+    return catalog.field(server, "spec.checkpoint") or catalog.field(server, "status.checkpoint")
+
+
+def checkpoints_of(server: Resource) -> frozenset[str]:
+    """Those that it serves, or is to serve."""
+    answers = catalog.field(server, "status.servingCheckpoint")
+    return frozenset(filter(None, (checkpoint_of(server), answers)))
+
+
 def ready(server: Resource) -> bool:
     condition = Status.of(server).condition("Ready")
     return condition is not None and condition.true and not server.deleting

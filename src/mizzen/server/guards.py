@@ -75,6 +75,18 @@ def version_stands(model: Ref, version: str, server: str) -> Guard:
     return guard
 
 
+def may_be_trained(model: Ref, version: str) -> Guard:
+    """For a new job set."""
+
+    def guard(now: Present) -> None:
+        found = now.get(model)
+        family.refuse_deleting(found)
+        family.refuse_second_name(found, "it has no versions of its own to train")
+        family.refuse_deleting(now.get(version_ref(model, version)))
+
+    return guard
+
+
 def not_going(server: Resource) -> Guard:
     """For a server that may name what is yet to come, but not what is being deleted; AlreadyExists for the name of a
     graph. It may have the name of a model: once it is ready, it answers to it."""

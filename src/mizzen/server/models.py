@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,7 @@ from mizzen.server import (
     answers,
     audit,
     auth,
+    checkpoints,
     family,
     guards,
     ownership,
@@ -102,7 +104,9 @@ async def describe(request: Request) -> Response:
     ref = views.model_at(request, Query(request, "namespace"))
     auth.require(request, "read", targets.model(ref))
     plane = plane_of(request)
-    return JSONResponse(views.described(await family.load(plane.store, ref), plane.inference_url))
+    members = await family.load(plane.store, ref)
+    saved = await asyncio.to_thread(plane.shelf.count, ref.namespace, ref.name)
+    return JSONResponse({**views.described(members, plane.inference_url), "checkpoints": saved})
 
 
 async def delete(request: Request) -> Response:
@@ -110,13 +114,16 @@ async def delete(request: Request) -> Response:
     query = Query(request, "namespace", "cascade", "wait")
     ref = views.model_at(request, query)
     actor = auth.require(request, "write", targets.model(ref))
-    store = plane_of(request).store
+    plane = plane_of(request)
+    store = plane.store
     cascade, wait = query.flag("cascade"), query.flag("wait")
     left = await removal.remove(store, ref, actor, cascade=cascade)
     if left is not None and wait:
         await audit.record_now(request, 202)
         await while_wanted(request, removal.finish_cascade(store, left))
         left = None
+    if left is None:
+        await checkpoints.go_with(plane, ref)
     return JSONResponse(
         {"name": ref.name, "deleted": True} if left is None else views.model(left), 202 if left else 200
     )

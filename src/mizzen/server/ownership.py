@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from mizzen.errors import BadRequest, Conflict, Fault
 from mizzen.kinds.meta import ACTOR_ANNOTATION, API_VERSION, Resource, format_time
+from mizzen.kinds.training import TRUSTED_ANNOTATION
 from mizzen.manifests.canonical import LAST_APPLIED
 from mizzen.patches import managed
 from mizzen.patches.managed import Clash, Clashes, Manager
@@ -21,6 +22,8 @@ LONGEST_NAME = 128
 PLANE = "mizzen"
 """The manager of what people write without writing objects: through /model, or by deleting a user."""
 STATUS = "status"
+UNOWNED = frozenset({ACTOR_ANNOTATION, TRUSTED_ANNOTATION})
+"""Annotations that admission alone says."""
 KUBECTL = "kubectl"
 """When it applies through the server. It leaves its own note of what was applied last to the server then, if there is
 one already from the time it applied by itself, and goes by that note when it does so again."""
@@ -89,7 +92,7 @@ def with_managers(resource: Resource, owners: tuple[Manager, ...]) -> Resource:
 
 def ownable(resource: Resource) -> dict[str, Any]:
     """What of an object somebody can own: not its identity, its status, or what the server keeps."""
-    annotations = {name: value for name, value in resource.meta.annotations.items() if name != ACTOR_ANNOTATION}
+    annotations = {name: value for name, value in resource.meta.annotations.items() if name not in UNOWNED}
     metadata = {
         "labels": dict(resource.meta.labels),
         "annotations": annotations,
@@ -117,7 +120,7 @@ def _part(body: Mapping[str, Any]) -> dict[str, Any]:
     said = metadata if isinstance(metadata, Mapping) else {}
     held = {name: said[name] for name in ("labels", "annotations", "finalizers") if said.get(name)}
     if isinstance(held.get("annotations"), Mapping):
-        held["annotations"] = {key: text for key, text in held["annotations"].items() if key != ACTOR_ANNOTATION}
+        held["annotations"] = {key: text for key, text in held["annotations"].items() if key not in UNOWNED}
     part: dict[str, Any] = {"metadata": held} if held else {}
     return {**part, "spec": body["spec"]} if body.get("spec") is not None else part
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
 from starlette.requests import Request
@@ -14,6 +15,7 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.kinds.meta import Resource
 from mizzen.reconcile.recorder import NOBODY, Recorder
+from mizzen.runs.checkpoints import Shelf
 from mizzen.selection.learnt import Reader
 from mizzen.server.apart import Apart
 from mizzen.server.bindings import Bindings
@@ -54,6 +56,10 @@ class Plane:
     """What feedback has taught."""
     anonymous: bool
     """May those without a token read and predict?"""
+    shelf: Shelf
+    """The checkpoints that jobs saved."""
+    data_dir: Path
+    """Where job sets leave their files (`runs/places.py`)."""
     pages: Pages = field(default_factory=Pages)
     apart: Apart = field(default_factory=Apart)
     """Where large bodies are read."""

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from mizzen import frameworks
+from mizzen.blobs import formats
 from mizzen.blobs.files import Entry
+from mizzen.blobs.formats import MOST_LOOKED_AT, Look, marked
 from mizzen.errors import Fault, Invalid
 from mizzen.kinds.findings import suggestion
-from mizzen.blobs import formats
-from mizzen.blobs.formats import Look
 from mizzen.server.sources import Said
 
-MOST_LOOKED_AT = 200
-"""Files whose content is looked at: with more of them, somebody has to say."""
-
+TRAINING_SCRIPT = "train.py"
+"""What a job runs that names no command."""
 _OBJECT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -27,29 +26,26 @@ def recognised(
     default. `content` says where the content of a digest is. Blocking. Raises Invalid.
     """
     files = [entry.path for entry in entries]
-    looks = {} if _code(said, files) or _marked(files) else _looks(said, entries, content)
+    looks = {} if _code(said, files) or marked(files) else _looks(said, entries, content)
     framework = said.framework or of_the_model or _detected(said, files, looks) or default
     if not framework:
         raise _unknown(looks)
     entrypoint = said.entrypoint or _default_entrypoint(framework, files, looks)
-    fault = _entrypoint_fault(framework, entrypoint, files, looks) if files else None
+    known = bool(files) and (entrypoint is not None or not _to_be_trained(said, files))
+    fault = _entrypoint_fault(framework, entrypoint, files, looks) if known else None
     if fault:
         raise Invalid.of("the version", (Fault("entrypoint", fault),))
     return framework, entrypoint
 
 
+def _to_be_trained(said: Said, files: Sequence[str]) -> bool:
+    """Then what to load may be what a training job is still to make."""
+    return said.training or TRAINING_SCRIPT in files
+
+
 def _code(said: Said, files: Sequence[str]) -> bool:
     """Code beside a pickle is likely to be what loads it."""
     return ":" in (said.entrypoint or "") or any(file.endswith(".py") for file in files)
-
-
-def _marked(files: Sequence[str]) -> dict[str, str]:
-    """Files whose names alone say what a folder is, with their frameworks: those that lie highest. What such a folder
-    holds below is its own affair: an MLflow folder may hold a SavedModel."""
-    marks = {mark: one.name for one in frameworks.known().values() for mark in one.files}
-    found = {file: marks[name] for file in files if (name := PurePosixPath(file).name) in marks}
-    highest = min((file.count("/") for file in found), default=0)
-    return {file: framework for file, framework in found.items() if file.count("/") == highest}
 
 
 def _looks(said: Said, entries: Sequence[Entry], content: Callable[[str], Path]) -> dict[str, Look]:
@@ -61,9 +57,9 @@ def _looks(said: Said, entries: Sequence[Entry], content: Callable[[str], Path])
 
 
 def _detected(said: Said, files: Sequence[str], looks: dict[str, Look]) -> str | None:
-    marked = {} if ":" in (said.entrypoint or "") else _marked(files)
-    if len(set(marked.values())) == 1:
-        return next(iter(marked.values()))
+    marks = {} if ":" in (said.entrypoint or "") else marked(files)
+    if len(set(marks.values())) == 1:
+        return next(iter(marks.values()))
     if _code(said, files):
         return "python"
     kinds = {look.framework for look in looks.values() if look.framework}
@@ -81,7 +77,7 @@ def _unknown(looks: dict[str, Look]) -> Invalid:
 
 
 def _default_entrypoint(framework: str, files: Sequence[str], looks: dict[str, Look]) -> str | None:
-    fitting = [path for path, name in _marked(files).items() if name == framework]
+    fitting = [path for path, name in marked(files).items() if name == framework]
     if len(fitting) == 1:
         return fitting[0]
     fitting = [path for path, look in looks.items() if look.framework == framework]

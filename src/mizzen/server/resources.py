@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from mizzen.kinds.meta import API_VERSION, Resource
-from mizzen.server import addressed, admission, auth, guards, printed, removal, targets, watching, writing
+from mizzen.server import addressed, admission, auth, checkpoints, guards, printed, removal, targets, watching, writing
 from mizzen.server.deletion import Deletion
 from mizzen.server.door import scale, shown, status
 from mizzen.server.door.shown import Shown
@@ -100,11 +100,14 @@ async def delete_all(request: Request) -> Response:
 async def _deleted(request: Request, resource: Resource, wish: Deletion) -> Resource | None:
     """None: gone. Else the object: it goes when nothing holds it, or would."""
     actor = addressed.require_write(request, resource, resource)
-    store = plane_of(request).store
+    plane = plane_of(request)
     if wish.dry_run:
-        await writing.check(plane_of(request), _may_go(resource))
+        await writing.check(plane, _may_go(resource))
         return resource
-    return await removal.remove(store, resource.ref, actor, uid=resource.meta.uid, cascade=wish.cascade)
+    left = await removal.remove(plane.store, resource.ref, actor, uid=resource.meta.uid, cascade=wish.cascade)
+    if left is None and resource.kind in ("Model", "ModelVersion"):
+        await checkpoints.go_with(plane, resource.ref)
+    return left
 
 
 def _may_go(resource: Resource) -> Guard | None:

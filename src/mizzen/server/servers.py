@@ -17,6 +17,7 @@ from mizzen.kinds import catalog
 from mizzen.kinds.findings import Context, Warn
 from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.reconcile.recorder import Note
+from mizzen.runs.checkpoints import Checkpoint
 from mizzen.server import (
     admission,
     audit,
@@ -26,6 +27,7 @@ from mizzen.server import (
     ownership,
     references,
     removal,
+    servable,
     targets,
     trust,
     views,
@@ -69,12 +71,18 @@ async def serve(
 ) -> tuple[Resource, tuple[Warn, ...]]:
     """One more server of the version, and what is odd about it. Refused when they may not have it so."""
     plane = plane_of(request)
-    there, spec = await _spec(plane.store, body, model, version)
-    wanted = Resource("InferenceModel", Meta("", model.namespace), spec)
-    await trust.require_names(request, wanted)
-    trust.require(request, wanted)
-    stored, odd = await _create_named(plane, model, version, spec, actor)
-    plane.recorder.noted(there, Note("Served", f"{actor.name} serves version {version} as {stored.meta.name}"))
+    while True:
+        there, spec, chosen = await _spec(plane, body, model, version)
+        wanted = Resource("InferenceModel", Meta("", model.namespace), spec)
+        await trust.require_names(request, wanted)
+        trust.require(request, wanted)
+        stored, odd = await _create_named(plane, model, version, spec, actor)
+        if chosen is None or await servable.stands(plane, chosen):
+            break
+        # It was removed before anybody could see that it is served: then it is not, and another one is chosen.
+        await plane.store.delete(stored.ref, actor.name, uid=stored.meta.uid)
+    what = f"version {version}" if chosen is None else f"checkpoint {chosen.id} of version {version}"
+    plane.recorder.noted(there, Note("Served", f"{actor.name} serves {what} as {stored.meta.name}"))
     return stored, odd
 
 
@@ -123,24 +131,32 @@ def server_names(model: str, version: str) -> Iterator[str]:
         yield whole[: LONGEST - len(end)].rstrip("-") + end
 
 
-async def _spec(store: Store, body: Mapping[str, Any], model: Ref, version: str) -> tuple[Resource, dict[str, Any]]:
-    """The model, and the body, which must not contradict the path, with what a server has to say and the path or the
-    version knows."""
+async def _spec(
+    plane: Plane, body: Mapping[str, Any], model: Ref, version: str
+) -> tuple[Resource, dict[str, Any], Checkpoint | None]:
+    """The model; the body, which must not contradict the path, with what a server has to say and the path or the
+    version knows; and the checkpoint that is to be served. NotFound; Conflict when there is nothing to serve."""
     path_says = {"modelName": model.name, "targetVersion": version}
     faults = tuple(
         Fault(field, f"must be '{value}', as the path says")
         for field, value in path_says.items()
         if body.get(field) not in (None, value)
     )
+    asked, said = servable.asked(body)
+    faults = (*faults, *said)
     if faults:
         raise Invalid.of("the server", faults)
-    async with store.snapshot() as moment:
+    async with plane.store.snapshot() as moment:
         whole = await moment.get(model)
         registered = await moment.get(guards.version_ref(model, version))
-    framework = registered.spec.get("framework") or whole.spec.get("framework")
+    as_it_is = body.get("image") or body.get("manifest")
+    chosen = None if as_it_is else await servable.chosen(plane, model, registered, asked)
+    framework = servable.framework(registered, chosen) or whole.spec.get("framework")
     filled_in = {"deployToLayer": "cloud", **({"frameworkType": framework} if framework else {})}
     known = {**path_says, **filled_in}
-    return whole, known | {name: value for name, value in body.items() if value is not None or name not in known}
+    rest = {name: value for name, value in body.items() if name != servable.FIELD}
+    spec = known | {name: value for name, value in rest.items() if value is not None or name not in known}
+    return whole, spec | ({"checkpoint": chosen.id} if chosen is not None else {}), chosen
 
 
 async def _create_named(

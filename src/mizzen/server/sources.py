@@ -20,7 +20,7 @@ from mizzen.kinds.findings import unknown
 from mizzen.kinds.text import requirements
 
 TEXTS = ("framework", "entrypoint", "python", "image", "parentJob")
-OPTIONS = (*TEXTS, "labels", "annotations", "requirements")
+OPTIONS = (*TEXTS, "labels", "annotations", "requirements", "training")
 SOURCES = ("path", "git", "downloadURL", "files", "archive")
 MODIFIERS = ("sha256sum", "insecureSkipVerify")
 
@@ -83,6 +83,11 @@ class Said:
     def entrypoint(self) -> str | None:
         return self.options.get("entrypoint") or None
 
+    @property
+    def training(self) -> bool:
+        """It is to be trained before it is served: what to load is not there yet."""
+        return self.options.get("training") in (True, "true")
+
 
 def decode(body: Mapping[str, Any], beside: Mapping[str, str]) -> tuple[Source, Said]:
     """Read a body; `beside` stands in the query. Raises Invalid with all faults of both."""
@@ -91,6 +96,8 @@ def decode(body: Mapping[str, Any], beside: Mapping[str, str]) -> tuple[Source, 
     faults += [Fault(name, "stands in the query and in the body: say it once") for name in beside if name in body]
     body = {**beside, **body}
     faults += [Fault(name, "must be a text") for name in (*TEXTS, "path") if _no_text(body.get(name))]
+    if body.get("training") not in (None, True, False, "true", "false"):
+        faults.append(Fault("training", "must be true or false"))
     source: Source = None
     given = [name for name in SOURCES if body.get(name) not in (None, "")]
     if len(given) > 1:
@@ -113,7 +120,7 @@ def decode(body: Mapping[str, Any], beside: Mapping[str, str]) -> tuple[Source, 
 def from_texts(texts: Mapping[str, str]) -> Said:
     """What stands beside an archive, where everything is text: labels as `a=b,c=d`, requirements as in a file."""
     faults: list[Fault] = []
-    options: dict[str, Any] = {name: texts[name] for name in TEXTS if texts.get(name)}
+    options: dict[str, Any] = {name: texts[name] for name in (*TEXTS, "training") if texts.get(name)}
     for name in ("labels", "annotations"):
         if texts.get(name):
             pairs = [pair.partition("=") for pair in texts[name].split(",")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -11,11 +12,19 @@ from mizzen.access.policy import Target
 from mizzen.errors import NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.application import components
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.catalog import Kind
+from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.kinds.parts import typed
+from mizzen.kinds.training import TRUSTED_ANNOTATION
 from mizzen.server import auth, targets
-from mizzen.server.admission import same
+from mizzen.server.admission import Draft, same
 from mizzen.server.plane import plane_of
+
+IDEMPOTENCY = "mizzen.dev/idempotency"
+"""Which call made a job set (`server/repeats.py`)."""
+PLANE_SAYS = frozenset({TRUSTED_ANNOTATION, IDEMPOTENCY})
+"""Annotations of a TrainingJob that no change takes away or brings."""
+HARMLESS = frozenset({"suspend", "priority", "ttlSecondsAfterFinished", "retention"})
 
 UNTYPED = frozenset({"hyperparameters", "values"})
 """Fields whose content is handed on: what looks like a reference there is none of ours."""
@@ -51,6 +60,34 @@ async def require_names(request: Request, resource: Resource) -> None:
         except NotFound:
             continue
         auth.require(request, "write", targets.of(model))
+
+
+def marked(request: Request, kind: Kind, draft: Draft, namespace: str, old: Resource | None = None) -> Draft:
+    """With the mark of those who may vouch for code on a TrainingJob that they start: what it saves may be unpickled.
+
+    Nobody can send it. It stays as others change the job, unless they change what is learnt from, or with: then what
+    comes of it is as good as their own.
+    """
+    if kind.name != "TrainingJob":
+        return draft
+    said = {name: value for name, value in draft.annotations.items() if name not in PLANE_SAYS}
+    if old is None:
+        kept = {name: value for name, value in draft.annotations.items() if name == IDEMPOTENCY}
+        mine = {TRUSTED_ANNOTATION: "true"} if _vouches(request, draft, namespace) else {}
+        return replace(draft, annotations={**said, **kept, **mine})
+    kept = {name: value for name, value in old.meta.annotations.items() if name in PLANE_SAYS}
+    if not same(_learns(draft.spec), _learns(old.spec)) and not _vouches(request, draft, namespace):
+        kept.pop(TRUSTED_ANNOTATION, None)
+    return replace(draft, annotations={**said, **kept})
+
+
+def _vouches(request: Request, draft: Draft, namespace: str) -> bool:
+    return auth.may(request, "admin", targets.of(Resource("TrainingJob", Meta(draft.name, namespace), draft.spec)))
+
+
+def _learns(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """All of a job's spec but what says when it runs, and what is kept of it."""
+    return {field: value for field, value in spec.items() if field not in HARMLESS}
 
 
 def _decided(resource: Resource) -> tuple[Mapping[str, Any], list[str], str | None]:
@@ -111,14 +148,14 @@ def _of_template(spec: Any) -> Mapping[str, Any]:
 
 _TEMPLATES = ("replicaSpecs.*.template", "tfReplicaSpecs.*.template", "pytorchReplicaSpecs.*.template")
 _COMPONENT = _fields(
-    *(f"properties.{field}" for field in ("command", "cmd", "env", "image", *_TEMPLATES)),
+    *(f"properties.{field}" for field in ("command", "cmd", "env", "image", "dataset.path", *_TEMPLATES)),
     "properties.predictors.*.template", "properties.predictors.*.graph",
 )  # fmt: skip
 
 CODE: Mapping[str, Callable[[Any], Mapping[str, Any]]] = {
     "Model": _fields("hooks"),
     "ModelVersion": _fields("image"),  # its files have a mark of their own, and their requirements go with them
-    "TrainingJob": _fields("command", "env", "image", *_TEMPLATES),
+    "TrainingJob": _fields("command", "env", "image", "dataset.path", *_TEMPLATES),
     "InferenceModel": _fields("env", "image", "manifest", "template"),
     "MLGraph": _fields(
         "custom", "inline", "dag.*.implementation.inline", "dag.*.route.implementation.inline",

@@ -28,6 +28,7 @@ from mizzen.kinds.text.versions import given_version
 from mizzen.server import (
     admission,
     answers,
+    checkpoints,
     family,
     gathering,
     guards,
@@ -57,7 +58,7 @@ from mizzen.stores.whole import each
 AUTO = "auto"
 MOST_AT_ONCE = 500
 """A page, when the caller names no limit of their own."""
-BESIDE = (*sources.TEXTS, "labels", "requirements")
+BESIDE = (*sources.TEXTS, "labels", "requirements", "training")
 """What a query may say about the files that are the body."""
 RUN = ("framework", "entrypoint", "requirements", "python")
 """What decides how the files of a version run."""
@@ -120,14 +121,25 @@ async def list_all(request: Request) -> Response:
 
 
 async def describe(request: Request) -> Response:
-    """With what changed since the version before: its code, its data, both or nothing."""
+    """With what changed since the version before: its code, its data, both or nothing; and what trained it."""
     ref = views.model_at(request, Query(request, "namespace"))
     require(request, "read", targets.model(ref))
-    version = views.version_at(request, ref)
-    async with plane_of(request).store.snapshot() as moment:
+    version, plane = views.version_at(request, ref), plane_of(request)
+    async with plane.store.snapshot() as moment:
         found, model = await moment.get(version), await moment.get(ref)
         before = await _before(moment, ref, found)
-    return JSONResponse({**_shown(found, model), "changed": _changed(found, before)})
+        trained = [
+            job.meta.name async for job in each(moment, "TrainingJob", family.of_model(ref)) if _trains(job, found)
+        ]
+    saved = await asyncio.to_thread(
+        plane.shelf.of_version, ref.namespace, ref.name, family.version_of(found), found.meta.uid
+    )
+    lineage = {
+        "jobs": trained,
+        "checkpoints": len(saved),
+        "newestCheckpoint": saved[0].id if saved else None,
+    }
+    return JSONResponse({**_shown(found, model), "changed": _changed(found, before), **lineage})
 
 
 async def delete(request: Request) -> Response:
@@ -137,6 +149,7 @@ async def delete(request: Request) -> Response:
     store = plane_of(request).store
     left = await removal.remove(store, version, actor)
     if left is None:
+        await checkpoints.go_with(plane_of(request), version)
         return JSONResponse({"name": version.name, "deleted": True})
     return JSONResponse(_shown(left, await store.get(ref)), 202)
 
@@ -303,6 +316,10 @@ async def _latest(
         if rank(item) < rank(version) and (found is None or rank(found) < rank(item)):
             found = item
     return found
+
+
+def _trains(job: Resource, version: Resource) -> bool:
+    return family.version_of(job) == family.version_of(version)
 
 
 def _made(version: Resource) -> tuple[Any, ...]:

@@ -9,9 +9,10 @@ from typing import Any
 from starlette.requests import Request
 
 from mizzen.errors import Fault, Invalid, NotFound
-from mizzen.kinds.meta import API_VERSION, DEFAULT_NAMESPACE, Ref, Resource, format_time
+from mizzen.kinds.meta import ACTOR_ANNOTATION, API_VERSION, DEFAULT_NAMESPACE, Ref, Resource, format_time
 from mizzen.kinds.model import normal_version, version_object_name
 from mizzen.kinds.serving import url_of
+from mizzen.kinds.training import TrainingJobStatus
 from mizzen.server import family
 from mizzen.server.family import Family, ready, version_of
 from mizzen.server.query import Query
@@ -76,6 +77,7 @@ def described(members: Family, inference_url: str) -> dict[str, Any]:
         "versionCount": members.version_count,
         "servers": [server(item, inference_url) for item in members.servers],
         "jobs": [job(item) for item in members.jobs if not family.ended(item)],
+        "jobCount": len(members.jobs),
         "monitor": next((monitor(item) for item in members.monitors), None),
         "rollouts": [item.meta.name for item in members.rollouts],
         "secondNames": [item.meta.name for item in members.second_names],
@@ -84,15 +86,34 @@ def described(members: Family, inference_url: str) -> dict[str, Any]:
 
 
 def job(resource: Resource) -> dict[str, Any]:
-    return {"id": resource.meta.name, **_common(resource), "version": version_of(resource)}
+    """A job set as lists show it; `server/jobs.py` tells more."""
+    told = TrainingJobStatus.of(resource)
+    state = told.state or "Created"
+    why = told.condition(state)
+    return {
+        "id": resource.meta.name,
+        **_common(resource),
+        "model": resource.spec.get("modelName"),
+        "version": version_of(resource) or None,
+        "state": state,
+        "reason": why.reason if why is not None else "",
+        "message": why.message if why is not None else "",
+        "createdBy": resource.meta.annotations.get(ACTOR_ANNOTATION, ""),
+        "startTime": told.start_time,
+        "completionTime": told.completion_time,
+        "progress": told.progress.wire() if told.progress is not None else None,
+        "checkpoints": told.checkpoints,
+        "newestCheckpoint": told.newest_checkpoint,
+    }
 
 
 def monitor(resource: Resource) -> dict[str, Any]:
     return {
         "name": resource.meta.name,
         **_common(resource),
-        "tool": resource.spec.get("tool"),
+        "tool": resource.status.get("tool") or resource.spec.get("tool"),
         "url": resource.status.get("url"),
+        "ready": ready(resource),
     }
 
 
@@ -116,11 +137,18 @@ def server(resource: Resource, inference_url: str) -> dict[str, Any]:
         **_common(resource),
         "model": resource.spec.get("modelName"),
         "version": version_of(resource),
+        "checkpoint_id": family.checkpoint_of(resource),
+        "parent_job": _job_of(family.checkpoint_of(resource)),
         "url": resource.status.get("url") or url_of(inference_url, resource.ref),
         "ready": ready(resource),
         "replicas": _wanted(resource),
         "readyReplicas": resource.status.get("readyReplicas", 0),
     }
+
+
+def _job_of(checkpoint: str | None) -> str | None:
+    """Its id begins with that of the job set that saved it."""
+    return checkpoint.rpartition("-")[0] or None if checkpoint else None
 
 
 def _wanted(server: Resource) -> Any:

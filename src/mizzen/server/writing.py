@@ -109,6 +109,7 @@ async def made(request: Request, kind: Kind, wish: Wish, query: Query) -> Respon
     plane = plane_of(request)
     form, by = shown.of(request, kind, query), ownership.name_of(request, query.text("fieldManager"))
     draft = await _decoded(request, kind, wish.document, query, namespace=namespace)
+    draft = trust.marked(request, kind, draft, namespace)
     new = admission.created(kind, draft, namespace, actor)
     trust.require(request, new)
     new = await _managed(request, wish, None, new, by)
@@ -141,6 +142,7 @@ async def changed(
         draft = await _decoded(request, kind, wish.document, query, namespace=old.meta.namespace, name=old.meta.name)
         _refuse_stale(draft, old)
         said = registration.kept(draft, old) if kind is registration.KIND else draft
+        said = trust.marked(request, kind, said, old.meta.namespace, old)
         new = admission.updated(kind, said, old, actor)
         await trust.require_names(request, new)
         addressed.require_write(request, new, old)

@@ -47,7 +47,7 @@ class Conversation:
             self._writer.close()
             if self.tethered:
                 log.info("the tether ended")
-                await self._supervisor.stop(graceful=True)
+                await self._supervisor.end_of_tether()
 
     def send(self, message: Mapping[str, Any]) -> None:
         if self._writer.is_closing():
@@ -70,8 +70,8 @@ class Conversation:
             request = json.loads(line)
             identity = request.get("id")
             if request.get("op") == "stop":
-                await self._supervisor.stop(graceful=bool(request.get("graceful", True)))
-                answer: dict[str, Any] = {}
+                graceful, leave = bool(request.get("graceful", True)), bool(request.get("leave"))
+                answer: dict[str, Any] = {"left": await self._supervisor.stop(graceful=graceful, leave=leave)}
             elif request.get("op") in self._operations:
                 answer = self._operations[request["op"]](request)
             else:

@@ -98,6 +98,11 @@ class Home:
         return self.run / "supervisor.json"
 
     @property
+    def leaving(self) -> Path:
+        """There from the first act of a stop that leaves lasting processes until its end, whoever finishes it."""
+        return self.run / "leaving"
+
+    @property
     def failure(self) -> Path:
         """{"message", "reason"}: why the last supervisor could not start. The reason is a word of `launch.Reason`."""
         return self.run / "failure.json"

@@ -195,11 +195,11 @@ class Process:
         """All of its session: what it started must not outlive it."""
         self._timer = None
         assert self.view.pid is not None
-        procfs.kill_group(self.view.pid)
+        procfs.kill_session(self.view.pid)
 
     def _exited(self, code: int | None) -> None:
         assert self.view.pid is not None
-        procfs.kill_group(self.view.pid)  # children it left behind
+        procfs.kill_session(self.view.pid)  # children it left behind
         self._ended(code, _last_words(self.spec))
 
     def _ended(self, code: int | None, message: str) -> None:

@@ -115,10 +115,17 @@ def wait_for_end(pid: int, start: str, seconds: float) -> bool:
     return True
 
 
-def kill_group(pid: int) -> None:
-    """KILL for the group that `pid` leads or led. A number that still names a group is not given to a new process."""
+def kill_session(pid: int) -> None:
+    """KILL for the session that `pid` leads or led, with every group in it. A number that still names a group or a
+    session is not given to a new process. Where there is no /proc: for the group of that number only."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
+    killed: set[int] = set()
+    while left := {member for member in own_pids() if _session(member) == pid} - killed:
+        for member in left:  # those that have ended and are nobody's yet, too: it does them no harm
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(member, signal.SIGKILL)
+        killed |= left
 
 
 def become_subreaper() -> None:
@@ -139,6 +146,13 @@ def holder_of(port: int) -> str:
                 if os.readlink(descriptor.path) in targets:
                     return f"{(_PROC / str(pid) / 'comm').read_text().strip()} (pid {pid})"
     return ""
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
 
 
 @cache

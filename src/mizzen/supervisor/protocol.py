@@ -16,7 +16,8 @@ one connection are answered in order.
                                                           {"event": "process", "process": VIEW} for each change
     tether                   -> {}   from now on the end of this connection stops everything gracefully
     untether                 -> {}   it no longer does, and no tether is awaited
-    stop {"graceful": bool}  -> {}   when everything has ended; then the supervisor ends, too
+    stop {"graceful": bool}  -> {"left": [key]}           when everything has ended; then the supervisor ends, too; with
+                                                          "leave", lasting processes that run are left to do so
 
 TIE is "none", "held", or "awaited": a supervisor that was started for a tether, or whose killed predecessor had one,
 stops everything unless somebody ties one soon.
@@ -86,6 +87,9 @@ class ProcessSpec:
     """Inherits the listening sockets: MIZZEN_LISTENERS maps their names to descriptors."""
     rank: int = 1
     """When everything stops, lower ranks are stopped first."""
+    lasting: bool = False
+    """It works for itself, and owes nobody an answer. When everything stops it is told at once, whatever its rank; and
+    a stop that is asked to leave such ones lets them run for the next supervisor to adopt."""
     memory: int | None = None
     """Bytes of data that it may have. What asks for more than that is refused it."""
     varying: Mapping[str, str] = field(default_factory=dict)
@@ -111,7 +115,7 @@ class ProcessSpec:
         """As it may be kept: without the values of secrets."""
         written = asdict(self) | {"grace": float(self.grace)}
         del written["secrets"]
-        for name in ("secret_names", "memory", "varying"):
+        for name in ("secret_names", "memory", "varying", "lasting"):
             if not written[name]:  # what runs without any keeps the fingerprint it was started with
                 del written[name]
         return written

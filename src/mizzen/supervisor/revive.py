@@ -59,7 +59,7 @@ async def _finish_stop(home: Home) -> None:
     """Ends everything, this process last. Never returns: that is no reason to return from a task of the root."""
     while True:
         try:
-            await asyncio.to_thread(survivors.end_survivors, home)
+            await asyncio.to_thread(survivors.end_survivors, home, leave=home.leaving.exists())
         except survivors.SupervisorAlive:
             await asyncio.sleep(_AGAIN)  # somebody else ends us, and so this wait
         else:

@@ -45,7 +45,8 @@ class Supervisor:
         self._tether_awaited = tethered
         self._exits = Exits(loop)
         self._moved = asyncio.Event()
-        self._stop: asyncio.Task[None] | None = None
+        self._stop: asyncio.Task[list[str]] | None = None
+        self._leaving = False
         self._stop_begun = asyncio.Event()
         self._around = Surroundings(
             home=home,
@@ -65,6 +66,7 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGCHLD, self._exits.reap)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
+        self._home.leaving.unlink(missing_ok=True)
         waiting = self._adopt()
         self._home.socket.unlink(missing_ok=True)
         server = await asyncio.start_unix_server(self._converse, self._home.socket, limit=MAX_LINE)
@@ -127,9 +129,18 @@ class Supervisor:
             process.stop(process.spec.grace if grace is None else grace)
         return self.processes.get(key)
 
-    async def stop(self, *, graceful: bool) -> None:
-        """Returns when nothing is left. All callers wait for the same stop; one that is not graceful hastens it."""
-        await asyncio.shield(self._begin_stop(graceful=graceful))
+    async def stop(self, *, graceful: bool, leave: bool = False) -> list[str]:
+        """Returns when nothing is left but the lasting processes, if these are to be: their keys.
+
+        All callers wait for the same stop. One that is not graceful hastens it, and one that leaves nothing makes it
+        such a stop.
+        """
+        return await asyncio.shield(self._begin_stop(graceful=graceful, leave=leave))
+
+    async def end_of_tether(self) -> None:
+        """Stops everything, unless a stop is under way: then whoever held it only follows that."""
+        if self._stop is None:
+            await self.stop(graceful=True)
 
     def _on_signal(self) -> None:
         self._begin_stop(graceful=self._stop is None)
@@ -144,31 +155,65 @@ class Supervisor:
             return "held"
         return "awaited" if self._tether_awaited else "none"
 
-    def _begin_stop(self, *, graceful: bool) -> asyncio.Task[None]:
+    def _begin_stop(self, *, graceful: bool, leave: bool = False) -> asyncio.Task[list[str]]:
         if self._stop is None:
+            self._leaving = leave
+            if leave:
+                self._note_leaving()
             self._home.info.unlink(missing_ok=True)  # first: from here on nobody revives this supervisor
             for conversation in self.conversations:
                 conversation.send({"event": "stopping"})
             self._stop = asyncio.create_task(self._stop_all())
             self._stop_begun.set()
+        elif self._leaving and not leave:
+            self._leaving = False
+            self._home.leaving.unlink(missing_ok=True)
+            self._stop_lasting()
         if not graceful:
-            for process in tuple(self.processes.values()):
+            for process in self._ending():
                 process.stop(0)
         return self._stop
 
-    async def _stop_all(self) -> None:
-        """Rank by rank within the stop timeout, then KILL; never much longer than that, whatever the processes do."""
+    def _note_leaving(self) -> None:
+        try:
+            self._home.leaving.touch(mode=0o600)
+        except OSError:  # a full disk must not keep anybody from a stop; this matters only to whoever has to finish it
+            log.exception("cannot write %s", self._home.leaving)
+
+    async def _stop_all(self) -> list[str]:
+        """Rank by rank within the stop timeout, then KILL; never much longer than that, whatever the processes do.
+
+        Lasting ones wait for nobody: they have all of the time, or none when they are left alone.
+        """
         deadline = time.monotonic() + self._boot.stop_timeout
-        for process in tuple(self.processes.values()):
+        for process in self._ending():
             process.retire()
-        for rank in sorted({process.spec.rank for process in self.processes.values()}):
+        self._stop_lasting()
+        for rank in sorted({process.spec.rank for process in self._ending()}):
             left = max(deadline - time.monotonic(), _LAST_CHANCE)
-            members = [process for process in self.processes.values() if process.spec.rank == rank]
+            members = [process for process in self._ending() if process.spec.rank == rank]
             for process in members:
                 process.stop(min(process.spec.grace, left))
             await self._gone(members, left + _LAST_CHANCE)
-        survivors.end_at_once(self._home)
-        survivors.clear(self._home)
+        await self._gone(self._ending(), max(deadline - time.monotonic(), 0) + _LAST_CHANCE)
+        left_alone = [process for process in self.processes.values() if process not in self._ending()]
+        survivors.end_at_once(self._home, {(process.spec.key, process.run) for process in left_alone})
+        keys = [process.spec.key for process in left_alone]
+        survivors.clear(self._home, keys)
+        return keys
+
+    def _stop_lasting(self) -> None:
+        for process in self._ending():
+            if process.spec.lasting:
+                process.stop(min(process.spec.grace, self._boot.stop_timeout))
+
+    def _ending(self) -> list[Process]:
+        """All that a stop ends: one that runs and is to be left is none of them, once it has ended it is."""
+        return [
+            process
+            for process in self.processes.values()
+            if not (self._leaving and process.spec.lasting and process.view.state is State.RUNNING)
+        ]
 
     async def _gone(self, members: Iterable[Process], seconds: float) -> None:
         try:
@@ -224,9 +269,10 @@ class Supervisor:
     def _changed(self, process: Process) -> None:
         if process.view.state is State.GONE:
             self.processes.pop(process.spec.key, None)
-            if self._stop is None:  # what it had made a daemon; a stop looks for all of those at its end
-                for left in survivors.find(self._home, process.spec.key):
-                    procfs.send(left.pid, left.start, signal.SIGKILL)
+        if process.view.state in (State.GONE, State.FAILED) and self._stop is None:
+            # What it had made a daemon; a stop looks for all of those at its end.
+            for left in survivors.find(self._home, process.spec.key):
+                procfs.send(left.pid, left.start, signal.SIGKILL)
         self._moved.set()
         for conversation in self.conversations:
             conversation.tell(process.view)

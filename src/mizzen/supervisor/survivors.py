@@ -13,7 +13,7 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -72,8 +72,14 @@ def recorded(record: Record, found: Iterable[Survivor]) -> tuple[int, str] | Non
     return None
 
 
-def end_survivors(home: Home) -> list[str]:
-    """Ends everything of a data dir whose supervisor is dead; says what. Raises SupervisorAlive.
+def lasting(home: Home) -> list[Survivor]:
+    """The lasting processes that live, by their records."""
+    return _with_recorded(home, [], lambda record: record.spec.lasting)
+
+
+def end_survivors(home: Home, *, leave: bool = False) -> list[str]:
+    """Ends everything of a data dir whose supervisor is dead; says what. With `leave`, all but the lasting processes.
+    Raises SupervisorAlive.
 
     It holds the supervisor's lock meanwhile, and the info file goes first: without it nobody revives a supervisor.
     """
@@ -86,8 +92,9 @@ def end_survivors(home: Home) -> list[str]:
             grace = Boot.read(home.boot).stop_timeout
         except ValueError:  # the end must be possible in any case
             grace = Boot().stop_timeout
-        found = end(lambda: _all_of(home), grace)
-        clear(home)
+        left = {(survivor.key, survivor.run) for survivor in lasting(home)} if leave else set()
+        found = end(lambda: [each for each in _all_of(home) if (each.key, each.run) not in left], grace)
+        clear(home, {key for key, _ in left})
     return [f"{survivor.key} (pid {survivor.pid})" for survivor in found if survivor.leader]
 
 
@@ -98,9 +105,9 @@ def end_holders(home: Home, grace: float) -> None:
         end(lambda: holders(home), grace)
 
 
-def end_at_once(home: Home) -> None:
-    """KILL for everything of a data dir, until nothing is left."""
-    _kill((), lambda: find(home))
+def end_at_once(home: Home, spared: Container[tuple[str, str]] = ()) -> None:
+    """KILL for everything of a data dir, until nothing is left but those `spared` by key and start."""
+    _kill((), lambda: [survivor for survivor in find(home) if (survivor.key, survivor.run) not in spared])
 
 
 def end(look: Callable[[], list[Survivor]], grace: float) -> list[Survivor]:
@@ -116,9 +123,10 @@ def end(look: Callable[[], list[Survivor]], grace: float) -> list[Survivor]:
     return found
 
 
-def clear(home: Home) -> None:
-    """Removes the files that speak of running processes."""
-    for path in (home.info, home.socket, home.failure, *home.processes.iterdir(), *home.sockets.iterdir()):
+def clear(home: Home, spared: Container[str] = ()) -> None:
+    """Removes the files that speak of running processes, but for the records of those `spared`."""
+    ended = (path for path in home.processes.iterdir() if path.stem not in spared)
+    for path in (home.info, home.socket, home.failure, home.leaving, *ended, *home.sockets.iterdir()):
         path.unlink(missing_ok=True)
 
 

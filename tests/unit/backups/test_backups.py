@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import json
 import os
 import shutil
 import stat
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.backups import making, shelf, snapshot
+from mizzen.backups import documents, making, shelf, snapshot
 from mizzen.backups.making import Wanted
 from mizzen.blobs.files import FileBlobs
 from mizzen.errors import BadRequest, Conflict, Expired, NotFound
@@ -329,3 +330,36 @@ def test_a_gzip_that_was_cut_off(tmp_path: Path) -> None:
         with pytest.raises(BadRequest):
             restore(tmp_path / "cut.tar.gz", tmp_path / "again")
         assert not (tmp_path / "again").exists()
+
+
+def test_documents_come_back_with_the_files_that_they_name(tmp_path: Path) -> None:
+    there = data_dir(tmp_path / "data", b"one")
+    blobs = FileBlobs(there / "blobs")
+    weights = blobs.put_bytes(b"weights").digest
+    long = f"checkpoints/{'n' * 60}/{'m' * 60}/3/{'j' * 60}-0123abcd.json"
+    kept = {
+        long: json.dumps({"files": [{"path": "w", "digest": weights}], "name": "größer"}).encode(),
+        "logs/uid/worker-0/0.json": b'{"segments": []}',
+    }
+    for name, data in kept.items():
+        blobs.documents.put(name, data)
+    for target in (tmp_path / "b.tar", tmp_path / "shelf"):
+        if target.suffix:
+            backup(there, target)
+        else:
+            target, _ = shelf.add(Wanted(there, TAKEN), target, Quiet())  # noqa: PLW2901
+        again = tmp_path / f"again-{target.name}"
+        assert restore(target, again).absent == ()
+        back = FileBlobs(again / "blobs")
+        assert {name: back.documents.get(name) for name in back.documents.names()} == kept
+        assert back.path(weights).read_bytes() == b"weights"
+        assert not (again / "documents.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "line", ["no json", '{"name": "../x", "data": ""}', '{"name": "a"}', "[]", '{"name": 1, "data": 2}']
+)
+def test_a_document_that_makes_no_sense_is_not_restored(tmp_path: Path, line: str) -> None:
+    with pytest.raises(BadRequest, match="a document in the backup makes no sense"):
+        documents.spread([line.encode()], tmp_path / "blobs")
+    assert not names(tmp_path)

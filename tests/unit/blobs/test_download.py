@@ -106,6 +106,20 @@ def test_it_goes_on_where_it_broke_off(tmp_path: Path, site: Site) -> None:
     assert [wanted for _, wanted, _ in site.asked] == [None, "bytes=100000-", "bytes=200000-"]
 
 
+def test_how_far_it_is_can_be_followed(tmp_path: Path, site: Site) -> None:
+    site.data, site.cut, told = DATA * 10, 2_000_000, list[tuple[int, int | None]]()
+    with FileBlobs(tmp_path / "blobs").spool() as spool:
+        asyncio.run(
+            download.fetch(
+                f"{site.url}/x", spool, None, download.Policy(True, pause=0.001), lambda *said: told.append(said)
+            )
+        )
+    assert {total for _, total in told} == {3_000_000}
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1] == (3_000_000, 3_000_000)
+    assert len(told) >= 2
+
+
 @pytest.mark.parametrize("how", ["no ranges", "no etag", "weak etag"])
 def test_what_cannot_be_gone_on_with_begins_anew(tmp_path: Path, site: Site, how: str) -> None:
     site.cut = 200_000

@@ -13,6 +13,7 @@ import pytest
 
 from mizzen.blobs.content import CHUNK, Readable
 from mizzen.blobs.files import Blob, FileBlobs
+from mizzen.blobs.spool import new_folder
 from mizzen.errors import Conflict, Invalid, NotFound
 from tests.unit.blobs.contents import digest_of, kept
 
@@ -107,6 +108,45 @@ def test_a_killed_put_leaves_no_blob_and_is_swept_up(blobs: FileBlobs, tmp_path:
     blobs.sweep()
     assert kept(blobs) == [blobs.path(whole.digest)]
     assert blobs.put_bytes(b"never finished").digest == digest_of(b"never finished")
+
+
+WRITES = """
+import sys
+from pathlib import Path
+from mizzen.blobs.files import FileBlobs
+
+class Slow:
+    pieces = [b"half", b"other half", b""]
+    def read(self, size):
+        if len(self.pieces) == 2:
+            print(flush=True)
+            sys.stdin.readline()
+        return self.pieces.pop(0)
+
+print(FileBlobs(Path(sys.argv[1])).put(Slow()).digest)
+"""
+
+
+def test_what_another_process_writes_just_now_is_not_swept_up(blobs: FileBlobs, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITES, str(tmp_path / "blobs")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdout.readline()
+        blobs.sweep()
+        said, _ = child.communicate("go on\n", timeout=60)
+    assert blobs.path(said.strip()).read_bytes() == b"halfother half"
+
+
+def test_a_folder_is_swept_up_once_nobody_has_it_open(blobs: FileBlobs) -> None:
+    (blobs.root / "incoming").mkdir(parents=True)
+    handle, folder = new_folder(blobs.root / "incoming", "git-")
+    (folder / "objects").mkdir()
+    blobs.sweep()
+    assert folder.is_dir()
+    os.close(handle)
+    blobs.sweep()
+    assert not folder.exists()
 
 
 FULL = """

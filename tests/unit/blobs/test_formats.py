@@ -21,8 +21,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mizzen.blobs import archives
-from mizzen.blobs import formats
+from mizzen.blobs import archives, formats
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 LABELS = (ROWS[:, 0] > 0).astype(int)

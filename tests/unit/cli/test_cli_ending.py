@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -11,15 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.cli import farewell
+from mizzen.cli import farewell, viewer
 from mizzen.cli.interrupts import Interrupts
 from mizzen.sdk import stopping
 from mizzen.sdk.tether import KeptTether
 from mizzen.supervisor import survivors
 from mizzen.supervisor.client import SupervisorGone, ask
 from mizzen.supervisor.launch import alive, launch
-from mizzen.supervisor.protocol import Listener
+from mizzen.supervisor.protocol import Listener, ProcessSpec
 from tests.support.supervised import IGNORES_TERM, Supervised, supervised, until
+from tests.unit.cli.command import mizzen
 
 UID = "0123456789abcdef0123456789abcdef"
 
@@ -43,6 +45,62 @@ def test_stop_says_what_it_ended(plane: Supervised) -> None:
     assert stopping.stop(plane.home) == ["plane", "gateway-0", "supervisor", "1 model process"]
     assert nothing_runs(plane)
     assert stopping.stop(plane.home) == []
+
+
+def test_stop_can_let_what_trains_go_on(plane: Supervised) -> None:
+    plane.apply(plane.spec(f"{UID}.0"))
+    plane.apply(plane.spec(f"{UID}.1", lasting=True))
+    plane.running(f"{UID}.0")
+    pid = plane.pid(f"{UID}.1")
+    assert stopping.stop(plane.home, keep_training=True) == ["plane", "gateway-0", "supervisor", "1 model process"]
+    assert stopping.trains(plane.home) == [f"{UID}.1"]
+    assert stopping.stop(plane.home, keep_training=True) == []
+    assert stopping.stop(plane.home) == [f"{UID}.1 (pid {pid})"]
+    assert nothing_runs(plane)
+
+
+def test_stop_says_how_much_trained(plane: Supervised) -> None:
+    plane.apply(plane.spec(f"{UID}.0", lasting=True))
+    plane.running(f"{UID}.0")
+    assert stopping.stop(plane.home) == ["plane", "gateway-0", "supervisor", "1 training process"]
+
+
+def test_down_says_what_it_left(plane: Supervised) -> None:
+    plane.apply(plane.spec(f"{UID}.0", lasting=True))
+    plane.running(f"{UID}.0")
+    folder = plane.home.data_dir
+    said = mizzen("down", "--keep-training", "--data-dir", ".", cwd=folder)
+    assert said.stdout == "ended plane, gateway-0, supervisor; 1 training process left running\n"
+    told = json.loads(mizzen("down", "--keep-training", "--data-dir", ".", "-o", "json", cwd=folder).stdout)
+    assert told == {"ended": [], "left": ["1 training process"]}
+    shown = mizzen("status", "--data-dir", ".", cwd=folder)
+    assert shown.returncode != 0
+    assert "no plane runs in .; 1 training process of it left running" in shown.stderr
+    assert mizzen("down", "--data-dir", ".", cwd=folder).stdout.startswith(f"ended {UID}.0 (pid ")
+    assert nothing_runs(plane)
+
+
+def test_a_start_that_fails_ends_nothing_that_trained_before(plane: Supervised) -> None:
+    plane.apply(plane.spec(f"{UID}.0", lasting=True))
+    plane.running(f"{UID}.0")
+    stopping.stop(plane.home, keep_training=True)
+
+    def start(*processes: ProcessSpec) -> None:
+        with viewer._undone_on_failure(plane.home):
+            plane.start(plane.spec("plane"))
+            for process in processes:
+                plane.apply(process)
+                plane.running(process.key)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        start()
+    assert alive(plane.home) is None
+    assert stopping.trains(plane.home) == [f"{UID}.0"]
+    stopping.stop(plane.home)
+    with pytest.raises(ZeroDivisionError):
+        start(plane.spec(f"{UID}.0", lasting=True))
+    assert nothing_runs(plane), "but what it started itself"
 
 
 def test_stop_ends_what_a_killed_supervisor_left(plane: Supervised) -> None:

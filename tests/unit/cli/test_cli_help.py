@@ -41,7 +41,8 @@ def test_the_commands_of_the_public_surface_are_there() -> None:
         "model create", "model list", "model describe", "model delete", "version add", "version list",
         "version describe", "version trust", "version delete", "alias set", "alias list", "alias delete", "user add",
         "user list", "user delete", "token create", "token list", "token revoke", "secret set", "secret list",
-        "secret delete",
+        "secret delete", "train start", "train list", "train show", "train logs", "train checkpoints", "train stop",
+        "train suspend", "train resume", "monitor start", "monitor open", "monitor show", "monitor stop",
     }  # fmt: skip
 
 
@@ -58,7 +59,7 @@ def test_every_command_that_tells_something_tells_it_as_data_too() -> None:
         for words, command in commands("mizzen", get_command(app))
         if not any("--output" in parameter.opts for parameter in command.params)
     }
-    assert without == {"mizzen up", "mizzen logs", "mizzen completion"}
+    assert without == {"mizzen up", "mizzen logs", "mizzen completion", "mizzen train logs"}
 
 
 def test_kinds_that_shells_are_offered_are_those_of_the_catalog() -> None:
@@ -105,6 +106,16 @@ def test_it_runs_as_a_module_and_tells_its_version() -> None:
         (("version", "add", "iris", "--url", "http://127.0.0.1/x"), "--sha256"),
         (("model", "create", "iris", "--label", "team"), "is not KEY=VALUE"),
         (("secret", "set", "db", "=x"), "no key before"),
+        (("train", "start", "iris", "1", "python", "train.py"), "comes after --: … -- python train.py"),
+        (("train", "start", "iris", "1", "--code", "."), "give it or VERSION, not both"),
+        (("train", "start", "iris", "--serve", "--no-wait"), "--serve needs the job's end"),
+        (("train", "start", "iris", "--python", "3.12"), "are for --code"),
+        (("train", "start", "iris", "--param", "rate"), "is not KEY=VALUE"),
+        (("train", "start", "iris", "--params", "[1]"), "must be an object"),
+        (("train", "start", "iris", "--replicas", "boss=1"), "'boss=1' is not TYPE=N"),
+        (("train", "list", "--version", "1"), "--version is of a model"),
+        (("train", "list", "--state", "odd"), "'odd' is not one of"),
+        (("train", "checkpoints", "x", "--to", "y"), "--to is for --get ID"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(words: tuple[str, ...], says: str, tmp_path: Path) -> None:

@@ -14,13 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mizzen.blobs.files import FileBlobs
 from mizzen.controllers import acceptance
 from mizzen.controllers.acceptance import Acceptance, AcceptanceFacts
 from mizzen.controllers.graphs.controller import Graphs
 from mizzen.controllers.graphs.facts import GraphFacts
 from mizzen.controllers.models import ModelFacts, Models
+from mizzen.controllers.monitors import MonitorFacts, Monitors
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.serving.facts import ServingFacts
+from mizzen.controllers.training import deciding
+from mizzen.controllers.training.controller import Training
+from mizzen.controllers.training.facts import TrainingFacts
+from mizzen.controllers.training.results import Results
+from mizzen.controllers.training.sharing import Shares
 from mizzen.controllers.versions import VersionFacts, Versions
 from mizzen.controllers.workloads import WorkloadFacts, Workloads
 from mizzen.kinds import catalog
@@ -30,11 +37,12 @@ from mizzen.reconcile.controller import Decision
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.records import Principal
 from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.surroundings import Lookup
 from tests.support.examples import examples
 from tests.unit.controllers.engine import ScriptedEngine
 from tests.unit.controllers.objects import NOBODY, NOW, model, version
 
-OWN = ("Model", "ModelVersion", "InferenceModel", "MLGraph", "Workload")
+OWN = ("Model", "ModelVersion", "InferenceModel", "MLGraph", "TrainingJob", "Monitor", "Workload")
 BAD: dict[str, Any] = {
     "modelName": ["iris"], "replicas": "many", "dag": 7, "components": 7, "verbs": 7, "layer": 7, "track": 7,
 }  # fmt: skip
@@ -102,10 +110,18 @@ def _decide(resource: Resource) -> Decision:
             return Serving("http://x", known).decide(ServingFacts(resource, None, None, ()), NOW)
         case "MLGraph":
             return Graphs("http://x", known).decide(GraphFacts(resource), NOW)
+        case "TrainingJob":
+            return deciding.decide(TrainingFacts(resource), known, "", NOW)
+        case "Monitor":
+            return _monitors().decide(MonitorFacts(resource), NOW)
         case "Workload":
             return Workloads(ScriptedEngine()).decide(WorkloadFacts(resource), NOW)
         case kind:
             return Acceptance(kind, known, *NOBODY).decide(AcceptanceFacts(resource), NOW)
+
+
+def _monitors() -> Monitors:
+    return Monitors(Context(), Path(), control_url="http://x", installed=lambda _: True)
 
 
 def test_the_loop_comes_to_rest_with_bad_specs_of_all_kinds(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -114,7 +130,10 @@ def test_the_loop_comes_to_rest_with_bad_specs_of_all_kinds(tmp_path: Path, capl
         store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: f"id-{next(ids)}")
         known = Context()
         serving = (Serving("http://x", known), Graphs("http://x", known))
-        working = (Models(known), Versions(known), *serving, Workloads(ScriptedEngine()))
+        shares = Shares(1, 1, poke=lambda _: None)
+        results = Results(tmp_path, FileBlobs(tmp_path / "blobs").documents)
+        training = Training(known, shares, results, Lookup(*NOBODY), now=lambda: NOW)
+        working = (Models(known), Versions(known), *serving, training, _monitors(), Workloads(ScriptedEngine()))
         loop = Loop(
             store, [*working, *(Acceptance(kind, known, *NOBODY) for kind in acceptance.KINDS)], now=lambda: NOW
         )
@@ -151,7 +170,6 @@ SERVING = {
     "properties": {"predictors": [{"name": "default", "modelVersion": "iris:4"}]},
 }  # fmt: skip
 NAMING: dict[str, tuple[dict[str, Any], str]] = {
-    "TrainingJob": ({"modelName": "iris", "version": "4", "image": "x"}, "model 'iris' has no version 4 yet"),
     "Application": ({"components": [SERVING]}, "component 'serve' needs iris version 4, which does not exist"),
     "RoleBinding": (
         {"subjects": ["ada"], "verbs": ["read"], "target": {"model": "iris"}}, "nothing is called 'iris' yet",

@@ -105,6 +105,18 @@ def test_a_failure_is_a_warning(status: str, reason: str, type_: str) -> None:
     virtual.run(main())
 
 
+@pytest.mark.parametrize(("phase", "type_"), [("Failed", "Warning"), ("Restarting", "Warning"), ("Running", "Normal")])
+def test_of_some_conditions_it_is_a_warning_that_they_hold(phase: str, type_: str) -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        async with recording(store) as recorder:
+            recorder.turned(IRIS, condition("True", "ReplicaFailed").model_copy(update={"type": phase}))
+            await asyncio.sleep(DONE)
+            assert [spec.type for spec in await events(store)] == [type_]
+
+    virtual.run(main())
+
+
 def test_the_same_again_counts_up() -> None:
     async def main() -> None:
         store = MemoryStore()

@@ -31,6 +31,7 @@ def decide(facts: WorkloadFacts) -> Decision:
         (("waiting", "failed"), "False", "Failed", "failed", WHILE_UNSETTLED),
         (("failed",), "False", "Failed", "failed", SAFETY_NET),
         (("stopping",), "False", "Stopping", "stopping", WHILE_UNSETTLED),
+        (("ended",), "False", "Ended", "ended", SAFETY_NET),
     ],
 )
 def test_what_was_seen_is_reported(

@@ -182,6 +182,25 @@ def test_a_deleted_owner_goes_after_its_children(on_store: Check) -> None:
     on_store(body)
 
 
+def test_an_object_whose_time_is_over_is_told_of_once_more_and_goes_with_its_children(on_store: Check) -> None:
+    async def body(store: Store) -> None:
+        await owner(store)
+        await settle(store, Decision(children=(child("a"),)))
+        last = InferenceModelStatus(restarts=7)
+        await settle(store, Decision(children=(child("a"),), status=last, remove=True))
+        left = await store.get(OWNER)
+        assert left.deleting
+        assert left.status["restarts"] == 7
+        await settle(store, Decision())
+        workload = await store.get(Ref("Workload", "a"))
+        await store.update(replace(workload, meta=replace(workload.meta, finalizers=())), "engine")
+        await settle(store, Decision())
+        with pytest.raises(NotFound):
+            await store.get(OWNER)
+
+    on_store(body)
+
+
 def test_a_child_being_deleted_is_created_anew_only_when_it_is_gone(on_store: Check) -> None:
     async def body(store: Store) -> None:
         await owner(store)

@@ -13,6 +13,7 @@ import pytest
 
 from mizzen.kinds.catalog import KINDS
 from mizzen.kinds.meta import Meta, Resource
+from tests.unit.server import trained
 from tests.unit.server.harness import HERE, Harness, serving
 from tools.derived import openapi
 from tools.derived.operations import OPERATIONS, RESOURCES, Operation
@@ -22,10 +23,18 @@ UNASKED = {"/", "/healthz", "/livez", "/readyz", "/version"}
 """They read no query: whoever asks after health may send what they like."""
 SENT = b"sent"
 DIGEST = "sha256:" + hashlib.sha256(SENT).hexdigest()
-PYTHON = {"string": str, "boolean": bool, "integer": int, "number": float, "array": list, "object": dict}
+PYTHON: dict[str, Any] = {
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+    "array": list,
+    "object": dict,
+}
 AT = {
     "plural": "inferencemodels", "namespace": "default", "name": "server", "model": "iris", "version": "1",
     "alias": "prod", "server": "server", "digest": DIGEST, "user": "ada", "subject": "ada", "token": "t", "secret": "s",
+    "job": "iris-1-abcde", "checkpoint": "iris-1-abcde-01234567",
 }  # fmt: skip
 
 
@@ -135,6 +144,54 @@ def test_answers_look_as_documented(tmp_path: Path) -> None:
         selected = f"{models}?labelSelector=no%3Done"
         seen("DELETE", models.replace("default", "{namespace}"), selected)
         seen("DELETE", one, f"{models}/second")
+
+
+def test_answers_about_monitors_look_as_documented(tmp_path: Path) -> None:
+    with serving(tmp_path) as harness, harness.client() as client:
+        seen = _Seen(client)
+        monitor, at = "/model/{model}/monitor", "/model/iris/monitor"
+        seen("POST", "/model", "/model", json={"name": "iris"})
+        seen("GET", monitor, at, refused=True)
+        seen("POST", monitor, at, json={"tool": "scalars"})
+        seen("POST", monitor, at)
+        seen("GET", monitor, at)
+        seen("GET", "/model/{model}", "/model/iris")
+        seen("POST", f"{monitor}/ticket", f"{at}/ticket")
+        folder = harness.folder / "events" / "default" / "iris" / "1" / "a"
+        folder.mkdir(parents=True)
+        (folder / "metrics.jsonl").write_text('{"step": 1, "metrics": {"loss": 0.5, "none": null}}\n')
+        assert seen("GET", f"{monitor}/scalars", f"{at}/scalars?version=1&points=10")["tags"] == ["loss", "none"]
+        seen("DELETE", monitor, at)
+
+
+def test_answers_about_training_look_as_documented(tmp_path: Path) -> None:
+    with serving(tmp_path) as harness, harness.client() as client:
+        seen = _Seen(client)
+        trained.code(harness, client)
+        version, jobs = "/model/{model}/train/{version}", "/model/iris/train/1"
+        job = seen("POST", version, jobs, json={"hyperparameters": {"a": 1}}, headers={"Idempotency-Key": "k"})["id"]
+        seen("POST", version, jobs, json={"hyperparameters": {"a": 1}}, headers={"Idempotency-Key": "k"})
+        one, at = f"{version}/{{job}}", f"{jobs}/{job}"
+        trained.tell(harness, job, "Running")
+        trained.report(harness, job, {"step": 1, "total": 3, "metrics": {"loss": 1}})
+        saved = trained.save(harness, job, metrics={"loss": 0.5}, step=1)
+        server = seen("POST", "/model/{model}/serve/{version}", "/model/iris/serve/1", json={"checkpoint_id": saved.id})
+        assert server["parent_job"] == job
+        seen("GET", "/model/{model}/train", "/model/iris/train")
+        seen("GET", version, jobs)
+        assert seen("GET", one, at)["servers"] == [{"id": server["id"], "checkpoint_id": saved.id}]
+        seen("GET", "/model/{model}", "/model/iris")
+        seen("GET", "/model/{model}/version/{version}", "/model/iris/version/1")
+        seen("POST", f"{one}/suspend", f"{at}/suspend")
+        seen("POST", f"{one}/resume", f"{at}/resume")
+        seen("GET", f"{one}/checkpoint", f"{at}/checkpoint")
+        checkpoint = f"{one}/checkpoint/{{checkpoint}}"
+        seen("GET", checkpoint, f"{at}/checkpoint/{saved.id}")
+        seen("DELETE", checkpoint, f"{at}/checkpoint/{saved.id}", refused=True)
+        spare = trained.save(harness, job, "spare")
+        seen("DELETE", checkpoint, f"{at}/checkpoint/{spare.id}")
+        seen("DELETE", one, at)
+        seen("DELETE", one, at)
 
 
 class _Seen:

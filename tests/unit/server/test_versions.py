@@ -36,7 +36,8 @@ def test_a_file_becomes_the_next_version(plane: Harness, iris: httpx2.Client) ->
     digest = artifact["digest"].removeprefix("sha256:")
     assert (plane.folder / "blobs" / "sha256" / digest[:2] / digest).read_text() == "abc"
 
-    assert iris.get("/model/iris/version/v1").json() == {**version, "changed": {"code": False, "data": True}}
+    described = {"changed": {"code": False, "data": True}, "jobs": [], "checkpoints": 0, "newestCheckpoint": None}
+    assert iris.get("/model/iris/version/v1").json() == {**version, **described}
     assert iris.get("/model/iris/version").json()["items"] == [version]
     assert iris.post("/model/iris/version/auto", json={"path": plane.file("m.pkl")}).json()["version"] == "2"
 

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from mizzen.kinds.catalog import KINDS
 from mizzen.kinds.schema import schema_of
+from mizzen.server.monitor.routes import for_browsers
 from tests.unit.server.harness import serving
 from tools.derived import openapi
 from tools.derived.operations import OPERATIONS, RESOURCES, Operation
@@ -125,9 +126,12 @@ def test_errors_follow_from_what_an_operation_takes(operation: Operation) -> Non
 
 
 def _served(routes: list[Any]) -> set[tuple[str, str]]:
-    """Starlette adds HEAD to every GET, and discovery is found with a slash at its end, too; that needs no words."""
+    """Starlette adds HEAD to every GET, and discovery is found with a slash at its end, too; that needs no words. Nor
+    do pages for people."""
     found: set[tuple[str, str]] = set()
     for route in routes:
+        if for_browsers(route.path):
+            continue
         methods = set(route.methods or ())
         found |= {
             (method, route.path.rstrip("/") or "/") for method in methods - ({"HEAD"} if "GET" in methods else set())

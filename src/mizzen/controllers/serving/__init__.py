@@ -10,5 +10,6 @@ run here, or cannot start, changes nothing: whatever runs, runs on.
 that is meant through an alias, or as the current one, is looked up when the spec is new, and again with `followAlias`.
 
 `controller` the controller itself · `facts` what it knows when it decides · `meaning` which version is meant, and
-whether it can be served here · `switching` from one Workload to the next · `readiness` the condition Ready.
+whether it can be served here · `choosing` which checkpoint of it · `switching` from one Workload to the next ·
+`readiness` the condition Ready.
 """

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from mizzen.controllers.serving import sizing
-from mizzen.controllers.serving.facts import Scaled, Scaling, ServingFacts, Traffic
-from mizzen.controllers.serving.meaning import Obstacle, is_numbered, meant_version, not_found, servable
+from mizzen.controllers.serving.choosing import checkpoint_of, chosen
+from mizzen.controllers.serving.facts import Checkpoints, Scaled, Scaling, ServingFacts, Traffic
+from mizzen.controllers.serving.meaning import (
+    LOST,
+    UNTRAINED,
+    Obstacle,
+    is_numbered,
+    meant_version,
+    not_found,
+    servable,
+)
 from mizzen.controllers.serving.readiness import ARRIVING, ASLEEP, WAKING, not_true, patience, ready
 from mizzen.controllers.serving.switching import (
     answering,
@@ -28,13 +38,18 @@ from mizzen.kinds.workload import WorkloadStatus
 from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.mentions import Mentions
 from mizzen.reconcile.recorder import Note
+from mizzen.runs.checkpoints import Checkpoint
 from mizzen.stores.store import Store, Where
 from mizzen.stores.whole import whole
 
 PROGRESS = 30.0
 """Seconds between two reports of how much has been fetched."""
+SAVED = 5.0
+"""Seconds between two looks for a checkpoint that something waits for: nobody tells when one is saved."""
 LOOK = 0.05
 """Seconds between two looks at whether gateways know what answers now, and have left what did before."""
+LOOKS = {"Fetching": PROGRESS, UNTRAINED: SAVED, LOST: SAVED}
+"""By what it waits for."""
 
 
 class Serving:
@@ -50,17 +65,19 @@ class Serving:
         here: str = "",
         traffic: Traffic | None = None,
         scaling: Scaling | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         """`context` tells what the engine of this home can do. `fetching` brings what manifests name. `here` is the
         name of the Node of this machine, which is in the default namespace and serves all of them. `traffic` tells
         what gateways know; without it, they know all at once. `scaling` says how many replicas the load asks for;
-        without it, specs alone do."""
+        without it, specs alone do. `checkpoints` has what jobs saved; without it, nothing was."""
         self._inference_url = inference_url
         self._context = context
         self._fetching = fetching or NoFetching()
         self._here = here
         self._traffic = traffic
         self._scaling = scaling
+        self._checkpoints = checkpoints
         self._named = Mentions()
         """Models and ModelVersions by name, and for who asks for a node, any Node of the namespace."""
 
@@ -103,11 +120,17 @@ class Serving:
         found = await find(store, target) if target else None
         nodes = [node for each in placed for node in await whole(store, "Node", Where(namespace=each.namespace))]
         children = await _children(store, resource)
+        saved = await self._saved(resource, spec, found)
+        told = InferenceModelStatus.of(resource)
+        other = serving != target or told.serving_checkpoint != (saved and saved.id)
+        answers = await find(store, serving) if serving and other else None
         return ServingFacts(
             resource=resource,
             target=found,
-            serving=await find(store, serving) if serving and serving != target else None,
+            serving=answers,
             children=children,
+            checkpoint=saved,
+            serving_checkpoint=await self._found(answers, told.serving_checkpoint) if answers is not None else None,
             nodes=tuple(nodes),
             fetched=self._fetched(resource, spec, found, nodes),
             left=frozenset(child.meta.name for child in children if self._has_left(child))
@@ -116,6 +139,16 @@ class Serving:
             unreached=frozenset(child.meta.name for child in children if not self._is_reached(child)),
             scaled=self._scaled(resource, spec),
         )
+
+    async def _saved(self, resource: Resource, spec: InferenceModelSpec, version: Resource | None) -> Checkpoint | None:
+        if self._checkpoints is None or version is None or resource.deleting:
+            return None
+        return await asyncio.to_thread(chosen, self._checkpoints, resource, spec, version)
+
+    async def _found(self, version: Resource, id_: str | None) -> Checkpoint | None:
+        if self._checkpoints is None or id_ is None:
+            return None
+        return await asyncio.to_thread(checkpoint_of, self._checkpoints, version, id_)
 
     def _scaled(self, resource: Resource, spec: InferenceModelSpec) -> Scaled | None:
         if self._scaling is None or resource.deleting:
@@ -186,10 +219,13 @@ class Serving:
         if old is not None and facts.scaled is not None:
             old = sizing.sized(old, facts.scaled.replicas)
         served, answers, served_files = told.serving_version, told.serving_workload, told.serving_files
+        saved = facts.checkpoint.id if facts.checkpoint is not None else None
+        served_checkpoint = told.serving_checkpoint
         reloading = False
         staying: tuple[Resource, ...] = ()
         if may_take_over(spec, files, workload, old):
             served, answers, served_files, old = version.version, wanted.meta.name, files, None
+            served_checkpoint = saved
             staying = lingering(facts, told, wanted)
         elif old is not None:
             answers = old.meta.name
@@ -201,6 +237,7 @@ class Serving:
             served = served if served == version.version else None
             answers = wanted.meta.name if served else None
             served_files = files if served else ""
+            served_checkpoint = saved if served else None
         children = (wanted, old) if old is not None else (wanted, *staying)
         target = None if spec.target_version == version.version else version.version
         accepted = catalog.warned(accepted, tuple(_not_offered(spec)))
@@ -218,6 +255,8 @@ class Serving:
             "serving_version": served,
             "serving_workload": answers,
             "serving_files": served_files,
+            "checkpoint": saved if spec.checkpoint is None else None,
+            "serving_checkpoint": served_checkpoint,
             **sizing.recorded(told, facts.scaled, now),
         }
         status = self._status(facts.resource, told.model_copy(update=now_told), counted, (accepted, is_ready))
@@ -244,7 +283,7 @@ class Serving:
             children=tuple(children),
             status=self._status(facts.resource, told, counted, conditions),
             notes=tuple(_notes(facts.resource, InferenceModelStatus.of(facts.resource), told)),
-            again=PROGRESS if reason == "Fetching" else None,
+            again=LOOKS.get(reason),
         )
 
     def _status(
@@ -263,6 +302,8 @@ class Serving:
             serving_version=told.serving_version,
             serving_workload=told.serving_workload,
             serving_files=told.serving_files,
+            checkpoint=told.checkpoint,
+            serving_checkpoint=told.serving_checkpoint,
             signature=WorkloadStatus.of(workload).signature if workload and told.serving_version else None,
             replicas=len(replicas),
             desired_replicas=told.desired_replicas,
@@ -288,6 +329,9 @@ def _notes(resource: Resource, told: InferenceModelStatus, status: InferenceMode
         yield scaled
     if before and now and before != now:
         yield Note("Switched", f"version {now} answers instead of version {before}")
+    elif now and before and told.serving_checkpoint != status.serving_checkpoint:
+        saved = status.serving_checkpoint
+        yield Note("Switched", f"checkpoint {saved} answers" if saved else f"the files of version {now} itself answer")
     # Of another Workload they are others; and with another spec it may have been another one.
     same = told.serving_workload == status.serving_workload and told.observed_generation == resource.meta.generation
     if same and status.restarts > told.restarts:

@@ -6,10 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
+from mizzen.kinds import running
 from mizzen.kinds.fetching import Progress
 from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.model import ModelVersionSpec
 from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.kinds.workload import WorkloadStatus
+from mizzen.runs.checkpoints import Checkpoint
 
 
 class Traffic(Protocol):
@@ -47,13 +50,21 @@ class Scaling(Protocol):
     def forget(self, ref: Ref) -> None: ...
 
 
+class Checkpoints(Protocol):
+    """As `runs.checkpoints.Shelf`. Blocking. Unavailable."""
+
+    def find(self, namespace: str, model: str, version: str, id_: str) -> Checkpoint | None: ...
+
+    def newest(self, namespace: str, model: str, version: str, version_uid: str = "") -> Checkpoint | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ServingFacts:
     resource: Resource
     target: Resource | None
     """The ModelVersion asked for."""
     serving: Resource | None
-    """The ModelVersion that answers now, when it is another one."""
+    """The ModelVersion that answers now, when it is another one, or another checkpoint of it is asked for."""
     children: tuple[Resource, ...]
     nodes: tuple[Resource, ...] = ()
     """Those of the namespace, when it asks for one."""
@@ -65,6 +76,18 @@ class ServingFacts:
     """Names of children that some gateway does not know yet."""
     scaled: Scaled | None = None
     """None: the spec says how many replicas there should be."""
+    checkpoint: Checkpoint | None = None
+    """That of the version asked for, which is to be served; None: the version's own files, or it is not there."""
+    serving_checkpoint: Checkpoint | None = None
+    """That of `serving`."""
+
+    @property
+    def serving_version(self) -> ModelVersionSpec | None:
+        """What `serving` holds, with its checkpoint."""
+        if self.serving is None:
+            return None
+        version = ModelVersionSpec.of(self.serving)
+        return version if self.serving_checkpoint is None else running.with_checkpoint(version, self.serving_checkpoint)
 
     def child(self, name: str | None) -> Resource | None:
         """The Workload of this name. One that is being deleted does not count, whatever its status still says."""

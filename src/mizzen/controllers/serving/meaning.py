@@ -11,6 +11,10 @@ from mizzen.kinds.fetching import entry_of
 from mizzen.kinds.meta import Resource
 from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionSpec
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, ModelFile
+from mizzen.runs.checkpoints import Checkpoint
+
+UNTRAINED, LOST = "Untrained", "CheckpointNotFound"
+"""Obstacles that go when a job saves something."""
 
 
 class Obstacle(Exception):
@@ -61,22 +65,53 @@ def servable(
         raise Obstacle(misplaced.reason, misplaced.message)
     if facts.fetched is not None:
         raise Obstacle({"fetching": "Fetching", "failed": "FetchFailed"}[facts.fetched.state], facts.fetched.message)
-    if spec.checkpoint is not None:
-        raise Obstacle("CheckpointNotFound", f"there is no checkpoint '{spec.checkpoint}'; leave spec.checkpoint out")
     if facts.target is None or facts.target.deleting:
         return None
-    version = ModelVersionSpec.of(facts.target)
-    _refuse_another_archive(entry_of(spec), version)
+    _refuse_lost_checkpoint(facts, spec)
+    own = ModelVersionSpec.of(facts.target)
+    _refuse_another_archive(entry_of(spec), own)
+    version = own if facts.checkpoint is None else _as_saved(facts.checkpoint, own)
     if version.image is not None and not version.artifacts:
         raise Obstacle("ContainersUnsupported", f"{facts.target.ref} is a container image, and this engine runs none")
     if not version.artifacts:
         raise Obstacle("NoFiles", f"{facts.target.ref} has no files to serve; register a version with its files")
+    if facts.checkpoint is None and running.awaits_training(version):
+        raise Obstacle(
+            UNTRAINED,
+            f"{facts.target.ref} is code, and no checkpoint of it was saved yet; train it: mizzen train start "
+            f"{version.model_name} {version.version}",
+        )
     framework = spec.framework_type or version.framework
     if frameworks.find(framework) is None:
         raise Obstacle("UnsupportedFramework", frameworks.unserved(framework))
     running.entrypoint(version)
-    _refuse_untrusted_packages(facts.target, version)
+    _refuse_untrusted_packages(facts.target, own)
     return version
+
+
+def takes_checkpoint(spec: InferenceModelSpec) -> bool:
+    """What comes from an image or a manifest is served as it is."""
+    return not spec.image and not spec.manifest
+
+
+def _refuse_lost_checkpoint(facts: ServingFacts, spec: InferenceModelSpec) -> None:
+    if spec.checkpoint is not None and facts.checkpoint is None and takes_checkpoint(spec):
+        raise Obstacle(
+            LOST,
+            f"there is no checkpoint '{spec.checkpoint}' of {facts.target.ref if facts.target else spec.model_name}; "
+            "name another one in spec.checkpoint, or leave it out for the newest",
+        )
+
+
+def _as_saved(checkpoint: Checkpoint, version: ModelVersionSpec) -> ModelVersionSpec:
+    served = running.with_checkpoint(version, checkpoint)
+    if served.entrypoint is None:
+        raise Obstacle(
+            "NoFiles",
+            f"checkpoint {checkpoint.id} has {len(checkpoint.files)} files, and nothing tells which to load; save one "
+            "file, or serve it with code: framework python and an entrypoint that loads the folder",
+        )
+    return served
 
 
 def _refuse_untrusted_packages(target: Resource, version: ModelVersionSpec) -> None:

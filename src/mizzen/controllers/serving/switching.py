@@ -7,7 +7,6 @@ from dataclasses import replace
 from mizzen.controllers.serving.facts import ServingFacts, is_available
 from mizzen.kinds import running
 from mizzen.kinds.meta import Resource
-from mizzen.kinds.model import ModelVersionSpec
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, workload_name
 from mizzen.kinds.workload import WorkloadStatus
 
@@ -32,19 +31,19 @@ def old_workload(
     there = facts.child(name)
     if there is not None:
         return kept(facts, told, there)
-    if facts.serving is None:
-        return None
-    return running.workload_of(facts.resource, spec, ModelVersionSpec.of(facts.serving), facts.children)
+    version = facts.serving_version
+    return None if version is None else running.workload_of(facts.resource, spec, version, facts.children)
 
 
 def kept(facts: ServingFacts, told: InferenceModelStatus, child: Resource) -> Resource:
     """As it is; of the one that answers, with the files of the version it answers for, should it have been given
     those of another one that it did not take, or that is not asked for any more."""
-    if child.meta.name != answering(facts.resource, told) or facts.serving is None or not told.serving_files:
+    version = facts.serving_version
+    if child.meta.name != answering(facts.resource, told) or version is None or not told.serving_files:
         return child
     if running.files_digest(child.spec.get("artifacts", ())) == told.serving_files:
         return child
-    artifacts = [artifact.wire() for artifact in ModelVersionSpec.of(facts.serving).artifacts]
+    artifacts = [artifact.wire() for artifact in version.artifacts]
     return replace(child, spec={**child.spec, "artifacts": artifacts})
 
 

@@ -10,10 +10,9 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import TypeAlias
 
 from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Capability, Observation
@@ -23,9 +22,9 @@ from mizzen.engines.local.gpus import Device
 from mizzen.engines.local.holdings import Given, Gpus
 from mizzen.engines.local.http_probe import PACE, Pace
 from mizzen.engines.local.ports import Ports
+from mizzen.engines.local.preparing import Prepared, Preparing, Reveal, no_secrets
 from mizzen.engines.local.reloads import Reloads
 from mizzen.engines.local.replicas import (
-    Built,
     Obstacle,
     Place,
     artifacts_digest,
@@ -39,7 +38,8 @@ from mizzen.engines.local.replicas import (
     unseen,
 )
 from mizzen.engines.local.sight import Sight
-from mizzen.errors import Invalid, MizzenError, NoRoom, NotFound, Unavailable
+from mizzen.engines.local.tasks import Tasks
+from mizzen.errors import Invalid, NoRoom, NotFound, Unavailable
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec, WorkloadStatus
 from mizzen.supervisor.client import Client, Refused, SupervisorGone
@@ -48,14 +48,6 @@ from mizzen.supervisor.protocol import ProcessView, State
 
 LONGEST_ANSWER = 65.0
 """Seconds that no request lives: gateways allow none more than 60."""
-
-Reveal: TypeAlias = Callable[[str, str, str], Awaitable[str]]
-"""The value of a secret by namespace, name and key. NotFound."""
-
-
-async def _no_secrets(namespace: str, name: str, key: str) -> str:
-    raise NotFound(f"there is no secret '{name}' in namespace {namespace}")
-
 
 MAKING = Making()
 
@@ -69,20 +61,22 @@ class LocalEngine:
         blobs: FileBlobs,
         *,
         python: str,
-        reveal: Reveal = _no_secrets,
+        reveal: Reveal = no_secrets,
         making: Making = MAKING,
         gpus: Sequence[Device] = (),
         pace: Pace = PACE,
+        blob_env: Mapping[str, str] | None = None,
+        blob_secrets: Mapping[str, str] | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """`python` is the interpreter that the command word `python` stands for, in a workload without an environment
         of its own. `reveal` is asked whenever a process may have to be started; what it says goes to the supervisor and
         to that process, and nowhere else. `making`: of environments. `gpus`: those there are to share out. `pace`:
-        at which what answers HTTP is asked whether it is ready. `now` is the supervisor's clock: seconds since 1970."""
+        at which what answers HTTP is asked whether it is ready. `blob_env`, `blob_secrets`: variables by which a runner
+        finds the store of blobs. `now` is the supervisor's clock: seconds since 1970."""
         self._home = home
         self._blobs = blobs
         self._python = python
-        self._reveal = reveal
         self._now = now
         self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._gpus = Gpus(home, gpus)
@@ -92,6 +86,11 @@ class LocalEngine:
         self._environments = Environments(
             home, self._supervisor, python=python, making=making, room=blobs.room, now=now
         )
+        self._preparing = Preparing(self._environments, reveal)
+        self._tasks = Tasks(
+            home, self._sight, self._gpus, self._supervisor, self._preparing,
+            python=python, blob_env=blob_env or {}, blob_secrets=blob_secrets or {},
+        )  # fmt: skip
         self._looking: asyncio.Task[None] | None = None
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
@@ -110,20 +109,23 @@ class LocalEngine:
 
     async def apply(self, workload: Resource) -> Observation:
         place, spec = self._begin(workload), WorkloadSpec.of(workload)
+        if spec.task is not None and spec.replicas:
+            return await self._apply_task(place, spec, workload)
         owner = next((owner.uid for owner in workload.meta.owners), workload.meta.uid)
         self._shares[workload.meta.uid] = (owner, spec.replicas)
         told = {replica.index: replica for replica in WorkloadStatus.of(workload).replicas}
-        if spec.purpose == "answer":
+        if spec.purpose in ("answer", "show"):
             place = replace(place, ports=self._ports.of(place, spec.replicas, told))
         self._sight.ask(place.uid, targets_of(spec, place, told))
         async with self._turn(place):
-            secrets, built, obstacle = await self._prepare(place, spec, workload.meta.namespace)
+            prepared = await self._prepare(place, spec, workload.meta.namespace)
+            obstacle = prepared if isinstance(prepared, Obstacle) else None
             lacking: Mapping[int, Obstacle] = {}
             try:
                 with suppress(SupervisorGone):  # what was seen last stands; a new one makes us look again
                     async with self._gpus.shared_out(place, spec, workload.ref) as given:
                         lacking = given.obstacles
-                        await self._ask_for(place, spec, told, built, None if obstacle else secrets, gpus=given)
+                        await self._ask_for(place, spec, told, prepared, gpus=given)
             except Refused as error:
                 raise Unavailable(f"the supervisor does not run {workload.ref}: {error}") from error
         wanted = range(spec.replicas)
@@ -142,6 +144,15 @@ class LocalEngine:
         seen = self._reloads.told(place, spec, seen, obstacle)
         signature = self._sight.signature(place.uid) or WorkloadStatus.of(workload).signature
         return Observation(tuple(seen[index] for index in sorted(seen)), signature)
+
+    async def _apply_task(self, place: Place, spec: WorkloadSpec, workload: Resource) -> Observation:
+        async with self._turn(place):
+            self._shares[place.uid] = (place.uid, 1)  # those of one job run beside each other
+            threads = threads_of(spec, self._cores, self._replicas())
+            replica = await self._tasks.apply(place, workload, spec, threads=threads)
+            if replica.state == "ended":
+                self._shares.pop(place.uid)
+        return Observation((replica,))
 
     async def delete(self, workload: Resource) -> bool:
         place = self._begin(workload)
@@ -233,30 +244,15 @@ class LocalEngine:
         """One at a time for each workload: its folder is laid out and removed by whoever has the turn."""
         return self._turns.setdefault(place.uid, asyncio.Lock())
 
-    async def _prepare(
-        self, place: Place, spec: WorkloadSpec, namespace: str
-    ) -> tuple[Mapping[str, str], Built | None, Obstacle | None]:
+    async def _prepare(self, place: Place, spec: WorkloadSpec, namespace: str) -> Prepared | Obstacle:
         """Files, environment and secrets. What runs has them already, and runs on whatever is missing now."""
         try:
             await self._lay_out(place, spec)
         except (Invalid, NotFound) as error:
-            return {}, None, Obstacle("failed", error.message)
+            return Obstacle("failed", error.message)
         except NoRoom as error:
-            return {}, None, Obstacle("waiting", error.message, NO_ROOM)
-        built = await self._environments.of(place.uid, spec.environment) if spec.environment is not None else None
-        if isinstance(built, Obstacle):
-            return {}, None, built
-        secrets = {}
-        for variable, ref in spec.secret_env.items():
-            try:
-                secrets[variable] = await self._reveal(namespace, ref.name, ref.key)
-            except NotFound:
-                makes = f"mizzen secret set {ref.name} {ref.key}"
-                why = f"{variable} needs key '{ref.key}' of secret '{ref.name}', which is not there: {makes}"
-                return {}, built, Obstacle("waiting", why, "SecretNotFound")
-            except MizzenError as error:
-                return {}, built, Obstacle("waiting", f"{variable} cannot be had: {error.message}", "SecretUnreadable")
-        return secrets, built, None
+            return Obstacle("waiting", error.message, NO_ROOM)
+        return await self._preparing.of(place.uid, spec, namespace)
 
     async def _lay_out(self, place: Place, spec: WorkloadSpec) -> None:
         digest = artifacts_digest(spec)
@@ -271,13 +267,12 @@ class LocalEngine:
         place: Place,
         spec: WorkloadSpec,
         told: Mapping[int, ReplicaStatus],
-        built: Built | None,
-        secrets: Mapping[str, str] | None,
+        prepared: Prepared | Obstacle,
         *,
         gpus: Given,
     ) -> None:
-        """Runs what the spec wants, as far as it is due, and nothing else of this workload. `secrets` None: start
-        nothing now. `gpus`: which of them get which."""
+        """Runs what the spec wants, as far as it is due, and nothing else of this workload: nothing new, while there is
+        an obstacle. `gpus`: which of them get which."""
         indices = range(spec.replicas)
         threads = threads_of(spec, self._cores, self._replicas())
         keys = {place.key(index) for index in indices}
@@ -303,13 +298,13 @@ class LocalEngine:
             wanted = [
                 process_of(
                     spec, place, index,
-                    python=self._python, threads=threads, secrets=secrets, files=files.get(index), built=built,
-                    gpus=gpus.variables.get(index), cwd=cwd,
+                    python=self._python, threads=threads, secrets=prepared.secrets, files=files.get(index),
+                    built=prepared.built, gpus=gpus.variables.get(index), cwd=cwd,
                 )
                 for index in indices
-                if index not in gpus.obstacles
+                if not isinstance(prepared, Obstacle) and index not in gpus.obstacles
             ]  # fmt: skip
-            for process in due(wanted, {view.key: view for view in before}, ready) if secrets is not None else ():
+            for process in due(wanted, {view.key: view for view in before}, ready):
                 self._sight.see(await client.apply(process))
             for surplus in (view for view in before if view.key not in keys):
                 # One that is too many answers what it has, however long that takes: others run beside it.

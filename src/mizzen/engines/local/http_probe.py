@@ -33,9 +33,14 @@ class Target:
     """None: to be found out."""
     found: tuple[int | None, str] = field(default=(None, ""), compare=False)
     """What was found out before, of the process with this pid."""
+    path: str = ""
+    """The only question, where it is given: it speaks nothing that we know."""
 
     def paths(self, protocol: str = "") -> Iterator[tuple[str, str]]:
         """Protocol and path of each question, in their order; those of one protocol only, where it is known."""
+        if self.path:
+            yield "", self.path
+            return
         model = quote(self.model, safe="")
         only = self.protocol or protocol
         for name, path in (

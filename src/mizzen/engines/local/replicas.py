@@ -25,7 +25,7 @@ RANK = 2
 
 _DEFAULTS = {"PYTHONUNBUFFERED": "1", **KEPT_MEMORY}
 _PATHS = ("PYTHONPATH", "PYTHONHOME")
-_THREADS = ("MIZZEN_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+THREADS = ("MIZZEN_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def targets_of(spec: WorkloadSpec, place: Place, told: Mapping[int, ReplicaStatu
     """Where each replica is asked whether it is ready, by index; none, where they say so on their sockets."""
     found = {index: (replica.pid, replica.protocol) for index, replica in told.items()}
     return {
-        index: Target(port, spec.model, spec.protocol, found.get(index, (None, "")))
+        index: Target(port, spec.model, spec.protocol, found.get(index, (None, "")), path=spec.ready_path)
         for index, port in (place.ports or {}).items()
     }
 
@@ -204,7 +204,7 @@ def process_of(
         },
         # How many others there are must not make it another process: what it may use is said at its next start. Nor do
         # files that it takes without a restart, nor the runtime of another release.
-        varying=dict.fromkeys(_THREADS, str(threads))
+        varying=dict.fromkeys(THREADS, str(threads))
         | (reloaded if files != began_with(spec) else {})
         | (_importable(built, spec) if built is not None else {})
         | (dict(gpus) if gpus and spec.gpu is None else {}),

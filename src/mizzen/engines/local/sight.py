@@ -28,7 +28,7 @@ class Sight:
         self._pace = pace
         self._changed = changed
         self._views: dict[str, dict[int, ProcessView]] = {}
-        self._targets: dict[str, Mapping[int, Target]] = {}
+        self._targets: dict[str, Mapping[int, Target] | None] = {}
         self._probes: dict[str, tuple[int, Target | None, Probe | HttpProbe]] = {}
         """By replica: of which process, and whom it asks; None: it listens on its socket."""
 
@@ -43,9 +43,9 @@ class Sight:
     def follow(self, uid: str) -> None:
         self._views.setdefault(uid, {})
 
-    def ask(self, uid: str, targets: Mapping[int, Target]) -> None:
+    def ask(self, uid: str, targets: Mapping[int, Target] | None) -> None:
         """The replicas of this workload that answer HTTP, and where; the others say on their sockets what they have to
-        say."""
+        say. None: nobody is asked anything."""
         self._targets[uid] = targets
         for index, view in self.replicas(uid).items():
             self._probe(view, uid, index)
@@ -122,7 +122,10 @@ class Sight:
 
     def _probe(self, view: ProcessView, uid: str, index: int) -> None:
         """One probe for each running process: another pid is another process."""
-        target = self._targets.get(uid, {}).get(index)
+        targets = self._targets.get(uid, {})
+        if targets is None:
+            return
+        target = targets.get(index)
         pid, asked, _ = self._probes.get(view.key, (None, None, None))
         if view.pid is not None and (pid, asked) == (view.pid, target):
             return

@@ -26,6 +26,12 @@ def amount(text: str) -> float:
     return float(found[1]) * _UNITS[found[2] or ""]
 
 
+def in_bytes(number: int) -> str:
+    """So many bytes, as one would write them: `512Mi`, `1.5Gi`."""
+    unit = next((unit for unit in ("Gi", "Mi", "Ki") if number >= _UNITS[unit]), "")
+    return f"{number / _UNITS[unit]:.4g}{unit}"
+
+
 def _text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 

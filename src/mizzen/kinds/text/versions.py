@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 from mizzen.kinds.meta import NAME, VERSION
 
-RESERVED_VERSIONS = frozenset({"auto", "latest", "current"})
+RESERVED_VERSIONS = frozenset({"auto", "latest", "current", "unversioned"})
 MOST_DIGITS = 18
 MOST_GIVEN_DIGITS = 15
 """Of a number that a caller names: whoever counts on from it never comes to the end of the numbers."""

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import mizzen
 
-MODULES = ("__init__.py", "frameworks.py", "plugins.py", "protocol", "runtime")
-"""Of our package, what a runtime imports."""
+MODULES = ("__init__.py", "frameworks.py", "plugins.py", "protocol", "runtime", "training.py")
+"""Of our package, what a runtime imports, and what code that is trained with may."""
 
 
 def laid_out(data_dir: Path, package: Path | None = None) -> Path:

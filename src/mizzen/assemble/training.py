@@ -1,0 +1,84 @@
+"""What training needs of a plane: the machine to share out, the store that keeps what it makes, and who decides."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from mizzen.blobs import at
+from mizzen.blobs.backed import BackedBlobs
+from mizzen.blobs.credentials import Credentials
+from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.room import Room
+from mizzen.blobs.store import opened
+from mizzen.controllers.training.controller import Training
+from mizzen.controllers.training.results import Results
+from mizzen.controllers.training.sharing import Shares
+from mizzen.errors import MizzenError
+from mizzen.kinds.findings import Context
+from mizzen.kinds.meta import DEFAULT_NAMESPACE, Ref
+from mizzen.settings import Settings
+from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.surroundings import Lookup
+from mizzen.stores.vault import Vault
+
+log = logging.getLogger(__name__)
+
+
+async def blobs_of(settings: Settings, vault: Vault, room: Room) -> tuple[FileBlobs, Mapping[str, str]]:
+    """The plane's blobs, and the variables by which runners find them, some of which are secrets."""
+    keys = await _credentials(settings, vault)
+    folder = settings.root / "blobs"
+    url = settings.blob_store
+    blobs = BackedBlobs(folder, opened(url, keys), room) if url else FileBlobs(folder, room)
+    await asyncio.to_thread(blobs.sweep)
+    return blobs, at.variables(url, keys, os.environ)
+
+
+def disk_marks(settings: Settings) -> Mapping[str, str]:
+    """By which runners leave the plane its room."""
+    marks = {"LOW": settings.disk_low_bytes, "CRITICAL": settings.disk_critical_bytes}
+    return {f"MIZZEN_DISK_{mark}_BYTES": str(size) for mark, size in marks.items()}
+
+
+async def _credentials(settings: Settings, vault: Vault) -> Credentials:
+    """For the store behind the disk. Keys that cannot be had are told: what is on the disk is served all the same."""
+    given = Credentials(settings.blob_store_endpoint, settings.blob_store_region)
+    if not settings.blob_store or not settings.blob_store_secret:
+        return given
+    try:
+        keys = [
+            await vault.reveal(DEFAULT_NAMESPACE, settings.blob_store_secret, key)
+            for key in ("accessKeyId", "secretAccessKey")
+        ]
+    except MizzenError as error:
+        log.warning("the store of blobs cannot be opened: %s; see the setting blob_store_secret", error)
+        return given
+    return Credentials(given.endpoint, given.region, *keys)
+
+
+def controller(
+    settings: Settings,
+    store: SqliteStore,
+    blobs: FileBlobs,
+    context: Context,
+    *,
+    gpus: int,
+    here: str,
+    poke: Callable[[Ref], None],
+    now: Callable[[], datetime],
+) -> Training:
+    shares = Shares(settings.training_cpus or _cores(), settings.training_memory_bytes or _memory(), gpus, poke=poke)
+    results = Results(settings.root, blobs.documents)
+    return Training(context, shares, results, Lookup(store.identities, store.secrets), now=now, here=here)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

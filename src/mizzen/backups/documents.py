@@ -1,0 +1,39 @@
+"""The documents of Blobs as one file of a backup: a line of JSON each, in the order of their names.
+
+Names of documents are longer than those that a plain tar has room for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+from mizzen.blobs import naming
+from mizzen.blobs.documents import Documents
+from mizzen.errors import BadRequest, Invalid, NotFound
+
+
+def gathered(documents: Documents, file: BinaryIO) -> frozenset[str]:
+    """Write all of them. The digests of the files that they name."""
+    found: set[str] = set()
+    for name in documents.names():
+        try:
+            data = documents.get(name)
+        except NotFound:  # deleted meanwhile
+            continue
+        found.update(naming.digests_in(data))
+        file.write(json.dumps({"name": name, "data": data.decode(errors="replace")}).encode() + b"\n")
+    return frozenset(found)
+
+
+def spread(lines: Iterable[bytes], blobs: Path) -> None:
+    """Make each a document again, below this folder. BadRequest."""
+    documents = Documents(blobs)
+    for line in lines:
+        try:
+            found = json.loads(line)
+            documents.put(found["name"], found["data"].encode())
+        except (ValueError, TypeError, KeyError, AttributeError, Invalid) as error:
+            raise BadRequest(f"a document in the backup makes no sense: {error}", hint="take another backup") from error

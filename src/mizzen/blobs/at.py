@@ -1,0 +1,66 @@
+"""The plane's blobs, for a process that it starts: which variables tell it of them, and how they are opened there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from mizzen.blobs.credentials import Credentials
+from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.room import Room
+
+URL: Final = "MIZZEN_BLOB_STORE"
+"""All of them begin so, and none is for the code that the process runs."""
+_ENDPOINT: Final = f"{URL}_ENDPOINT"
+_REGION: Final = f"{URL}_REGION"
+_ACCESS_KEY_ID: Final = f"{URL}_ACCESS_KEY_ID"
+_SECRET_ACCESS_KEY: Final = f"{URL}_SECRET_ACCESS_KEY"
+_AROUND: Final = f"{URL}_AROUND_"
+"""Before the names of variables that the plane itself has its credentials from."""
+
+
+def variables(url: str, credentials: Credentials | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """For who starts the process; `environ` is the plane's own. Some hold secrets. None without a store."""
+    if not url:
+        return {}
+    from mizzen.blobs.objects import AROUND
+
+    given = credentials or Credentials()
+    said = {
+        URL: url,
+        _ENDPOINT: given.endpoint,
+        _REGION: given.region,
+        _ACCESS_KEY_ID: given.access_key_id,
+        _SECRET_ACCESS_KEY: given.secret_access_key,
+    }
+    around = {f"{_AROUND}{name}": value for name, value in environ.items() if name.startswith(AROUND)}
+    return {name: value for name, value in said.items() if value} | around
+
+
+def blobs_of(data_dir: Path, environ: Mapping[str, str], room: Room | None = None) -> FileBlobs:
+    """For the process that was started so."""
+    folder, url = data_dir / "blobs", environ.get(URL, "")
+    if not url:
+        return FileBlobs(folder, room)
+    from mizzen.blobs.backed import BackedBlobs
+    from mizzen.blobs.store import opened
+
+    return BackedBlobs(folder, opened(url, credentials_of(environ), _around(environ)), room)
+
+
+def credentials_of(environ: Mapping[str, str]) -> Credentials:
+    """Of the plane's store: also those for a bucket of which nothing else is said."""
+    around = _around(environ)
+    return Credentials(
+        endpoint=environ.get(_ENDPOINT, "")
+        or around.get("AWS_ENDPOINT_URL_S3", "")
+        or around.get("AWS_ENDPOINT_URL", ""),
+        region=environ.get(_REGION, "") or around.get("AWS_REGION", "") or around.get("AWS_DEFAULT_REGION", ""),
+        access_key_id=environ.get(_ACCESS_KEY_ID, "") or around.get("AWS_ACCESS_KEY_ID", ""),
+        secret_access_key=environ.get(_SECRET_ACCESS_KEY, "") or around.get("AWS_SECRET_ACCESS_KEY", ""),
+    )
+
+
+def _around(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name.removeprefix(_AROUND): value for name, value in environ.items() if name.startswith(_AROUND)}

@@ -1,0 +1,273 @@
+"""Files from a bucket: all objects below a prefix, brought into a folder. Blocking code.
+
+<target>/…                      whole files, under the names that they have below the prefix
+<target's folder>/.<name>.parts/
+    <hash>.part                 what has come of an object, to be gone on with when this is run again
+    <hash>                      nothing in it: this object, as it was then, has come whole
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.exceptions import (
+    BaseError,
+    InvalidPathError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+
+from mizzen.blobs import addresses, content
+from mizzen.blobs.credentials import Credentials
+from mizzen.blobs.objects import opened, pieces
+from mizzen.blobs.room import Room
+from mizzen.blobs.spool import disk_faults
+from mizzen.blobs.store import shown
+from mizzen.errors import Fault, Invalid, NotFound, Unavailable
+
+_AT_ONCE: Final = 4
+_MOST_FAULTS: Final = 10
+_MD5 = re.compile(r'"?([0-9a-f]{32})"?')
+"""An ETag of an object that came in one part; those of others end with the number of parts."""
+_REFUSED = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|403 Forbidden|401 Unauthorized")
+
+log = logging.getLogger(__name__)
+
+Told = Callable[[int, int], None]
+"""Bytes that are there, and of how many. Called by several threads, one at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    key: str
+    path: str
+    """Below the target."""
+    size: int
+    e_tag: str
+
+    @property
+    def mark(self) -> str:
+        """Another one when its content is another."""
+        return hashlib.sha256(f"{self.key}\0{self.e_tag}\0{self.size}".encode()).hexdigest()[:40]
+
+
+def fetch_prefix(
+    bucket: str,
+    prefix: str,
+    target: Path,
+    credentials: Credentials | None,
+    told: Told,
+    *,
+    room: Room | None = None,
+    private: bool = True,
+) -> None:
+    """Make `target` hold exactly what is below the prefix, or the one object that is called so; whole when this
+    returns. Run again after a failure, it goes on where it was. Without a key, the bucket is asked as anybody may.
+    `private`: may the endpoint be one that only this machine's network has?
+
+    NotFound when there is nothing; Invalid for what will not be better the next time, as keys that are refused and
+    names that are no paths; Unavailable, NoRoom.
+    """
+    given = credentials or Credentials()
+    if not private and given.endpoint:
+        _refuse_private(given.endpoint)
+    store = opened(f"s3://{bucket}", given, {}, **({} if given.access_key_id else {"skip_signature": True}))
+    where = f"s3://{bucket}/{prefix.strip('/')}"
+    with _explained(where):
+        objects = _listed(store, prefix.strip("/"), where)
+    parts = target.parent / f".{target.name}.parts"
+    with disk_faults():
+        parts.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
+        _remove_others(target, {one.path for one in objects})
+    fetch = _Fetch(store, target, parts, where, _Count(told, sum(one.size for one in objects)))
+    fetch.all(objects, room)
+    with disk_faults():
+        shutil.rmtree(parts)
+
+
+def _refuse_private(endpoint: str) -> None:
+    """Invalid. A name may lead elsewhere when it is asked for again, which nobody can rule out here."""
+    import asyncio
+
+    parsed = urlsplit(endpoint)
+    port = parsed.port or (80 if parsed.scheme == "http" else 443)
+    asyncio.run(addresses.resolved(parsed.hostname or "", port, private=False, field="endpoint"))
+
+
+def _listed(store: Any, prefix: str, where: str) -> list[_Object]:
+    found = {item["path"]: item for page in obstore.list(store, prefix or None) for item in page}
+    # A console leaves an empty object for each folder that it shows.
+    folders = {above for key in found for above in _above(key)}
+    objects = [
+        _Object(key, key.removeprefix(f"{prefix}/") if prefix else key, item["size"], item["e_tag"] or "")
+        for key, item in found.items()
+        if not (key in folders and item["size"] == 0)
+    ]
+    if not objects and prefix:
+        with suppress(FileNotFoundError):
+            item = obstore.head(store, prefix)
+            objects.append(_Object(prefix, prefix.rpartition("/")[2], item["size"], item["e_tag"] or ""))
+    if not objects:
+        raise NotFound(f"nothing is below {where}", hint="look at the bucket and the prefix; no '*' is needed")
+    both = sorted(one.path for one in objects if one.key in folders)
+    odd = [one.path for one in objects if not _is_path(one.path)]
+    if both or odd:
+        faults = [Fault(path[:200], "is a file and a folder at the same time") for path in both]
+        faults += [Fault(repr(path[:200]), "cannot be the name of a file") for path in odd]
+        raise Invalid.of(where, tuple(faults[:_MOST_FAULTS]))
+    return sorted(objects, key=lambda one: one.path)
+
+
+def _above(key: str) -> Iterator[str]:
+    while key := key.rpartition("/")[0]:
+        yield key
+
+
+def _is_path(path: str) -> bool:
+    parts = path.split("/")
+    return all(part not in ("", ".", "..") and "\0" not in part and len(part.encode()) <= 255 for part in parts)
+
+
+def _remove_others(target: Path, wanted: set[str]) -> None:
+    """What an earlier run brought and is there no more, and links, through which one would write elsewhere."""
+    for folder, folders, files in os.walk(target, topdown=False):
+        for name in (*folders, *files):
+            path = Path(folder) / name
+            if path.is_symlink() or (path.is_file() and path.relative_to(target).as_posix() not in wanted):
+                path.unlink()
+            elif path.is_dir():
+                with suppress(OSError):  # something is in it
+                    path.rmdir()
+
+
+class _Fetch:
+    def __init__(self, store: Any, target: Path, parts: Path, where: str, count: _Count) -> None:
+        self._store = store
+        self._target = target
+        self._parts = parts
+        self._where = where
+        self._count = count
+        self._stop = threading.Event()
+
+    def all(self, objects: list[_Object], room: Room | None) -> None:
+        left = []
+        for one in objects:
+            if self._is_here(one):
+                self._count.add(one.size)
+            else:
+                left.append(one)
+        if room is not None:
+            room.for_files(sum(one.size - self._begun(one) for one in left))
+        self._count.add(0)
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            running = [threads.submit(self._one, one) for one in left]
+            try:
+                done, _ = wait(running, return_when=FIRST_EXCEPTION)
+            finally:
+                self._stop.set()
+                threads.shutdown(cancel_futures=True)
+        for each in done:
+            each.result()
+
+    def _is_here(self, one: _Object) -> bool:
+        place = self._target / one.path
+        return (self._parts / one.mark).exists() and place.is_file() and place.stat().st_size == one.size
+
+    def _begun(self, one: _Object) -> int:
+        try:
+            return (self._parts / f"{one.mark}.part").stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _one(self, one: _Object) -> None:
+        part = self._parts / f"{one.mark}.part"
+        found, expected = self._filled(one, part), _MD5.fullmatch(one.e_tag)
+        if expected is not None and found != expected[1]:
+            # Damaged on its way; or encrypted where it is kept, and its ETag is no MD5: then it comes so again.
+            self._count.add(-one.size)
+            part.unlink()
+            again = self._filled(one, part)
+            if again not in (found, expected[1]):
+                part.unlink()
+                raise Unavailable(f"{self._where}: {one.path} comes damaged", hint="try again")
+            if again == found:
+                log.info("%s: the ETag of %s is no MD5; its size alone is verified", self._where, one.path)
+        place = self._target / one.path
+        with disk_faults():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            part.replace(place)
+            (self._parts / one.mark).touch()
+
+    def _filled(self, one: _Object, part: Path) -> str:
+        """The MD5 of the whole part, after the rest has come."""
+        hasher = hashlib.md5(usedforsecurity=False)
+        with disk_faults(), part.open("a+b", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size > one.size:
+                file.truncate(0)
+            file.seek(0)
+            while data := file.read(content.CHUNK):
+                hasher.update(data)
+                self._count.add(len(data))
+            for data in self._rest(one, file.tell()):
+                hasher.update(data)
+                content.write_all(file, data)
+                self._count.add(len(data))
+            os.fsync(file.fileno())
+        return hasher.hexdigest()
+
+    def _rest(self, one: _Object, start: int) -> Iterator[bytes]:
+        with _explained(self._where):
+            for data in pieces(self._store, one.key, start, one.size, one.e_tag or None):
+                yield data
+                if self._stop.is_set():
+                    raise Unavailable("another object could not be fetched")
+
+
+class _Count:
+    def __init__(self, told: Told, total: int) -> None:
+        self._told = told
+        self._total = total
+        self._done = 0
+        self._turn = threading.Lock()
+
+    def add(self, size: int) -> None:
+        with self._turn:
+            self._done += size
+            self._told(self._done, self._total)
+
+
+@contextmanager
+def _explained(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, BaseError, ValueError) as error:
+        raise _fault(where, error) from error
+
+
+def _fault(where: str, error: Exception) -> NotFound | Invalid | Unavailable:
+    said = str(error)
+    if "NoSuchBucket" in said:
+        return NotFound(f"{where}: there is no such bucket", hint="look at its name, and at the endpoint")
+    if isinstance(error, (FileNotFoundError, PreconditionError)):
+        return Unavailable(f"{where} is being changed", hint="try again when nobody writes to it")
+    if isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or _REFUSED.search(said):
+        why = f"the object store refuses accessKeyId and secretAccessKey, or what they should do: {shown(error)}"
+        return Invalid.of(where, (Fault("secret", why),))
+    if isinstance(error, (InvalidPathError, ValueError)):
+        return Invalid.of(where, (Fault("prefix", f"a name below it cannot be that of a file: {shown(error)}"),))
+    return Unavailable(f"{where} cannot be fetched: {shown(error)}", hint="try again when the object store answers")

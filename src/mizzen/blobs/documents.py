@@ -1,0 +1,150 @@
+"""Documents: small files with names, beside the blobs that they name by digest.
+
+A document is whole or not there, and durable once it is acknowledged. It may be replaced and deleted; blobs that it
+names are kept as long as it is. Blocking code; any number of threads and processes may use one folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from mizzen.blobs import content
+from mizzen.blobs.durable import made_folder, sync_folder
+from mizzen.blobs.spool import disk_faults, new_file
+from mizzen.errors import Fault, Invalid, NotFound
+
+FOLDER: Final = "named"
+_PART = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_MOST_NAME: Final = 800
+"""Characters. Stores behind have about a thousand for it and the folder they keep it in."""
+
+
+class Documents:
+    def __init__(self, root: Path) -> None:
+        """`root`: the folder of the blobs."""
+        self._root = root
+        self._folder = root / FOLDER
+
+    def put(self, name: str, data: bytes, *, new: bool = False) -> bool:
+        """Durable when this returns. With `new`, False when there is one already, which stays as it is: of many who
+        put at once, in whatever processes, one is told True. Invalid; Unavailable.
+        """
+        place = self._place(name)
+        with disk_faults(), _draft(self._root / "incoming", data) as draft:
+            made = _placed(draft, place, new=new)
+            # Also when it was there: whoever made it may not have got this far yet.
+            _synced(place.parent)
+        return made
+
+    def get(self, name: str) -> bytes:
+        """NotFound; Invalid."""
+        try:
+            return self._place(name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise NotFound(f"no document {name}") from None
+
+    def touched(self, name: str) -> datetime:
+        """When it was put here. NotFound."""
+        try:
+            return datetime.fromtimestamp(self._place(name).stat().st_mtime, UTC)
+        except (FileNotFoundError, NotADirectoryError):
+            raise NotFound(f"no document {name}") from None
+
+    def names(self, prefix: str = "") -> list[str]:
+        """All that begin so, in order."""
+        above = prefix.rpartition("/")[0]
+        start = self._place(above) if above else self._folder
+        found = []
+        for folder, _, files in os.walk(start):
+            below = Path(folder).relative_to(self._folder)
+            found += [(below / file).as_posix() for file in files]
+        return sorted(name for name in found if name.startswith(prefix))
+
+    def delete(self, name: str) -> bool:
+        """False when it is not there. Durable when this returns."""
+        place = self._place(name)
+        with disk_faults():
+            try:
+                place.unlink()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return False
+            _synced(place.parent)
+        for folder in place.parents:
+            if folder == self._folder:
+                break
+            try:
+                folder.rmdir()
+            except OSError:  # others are in it
+                break
+        return True
+
+    def settle(self) -> None:
+        """What only one of this folder and a store behind it has gets into the other. Unavailable."""
+
+    def uri(self, name: str) -> str:
+        """Where people find it, whether or not it is there."""
+        return self._place(name).as_uri()
+
+    def _place(self, name: str) -> Path:
+        return self._folder / checked(name)
+
+
+def checked(name: str) -> str:
+    """Invalid unless it can be the name of a document."""
+    parts = name.split("/")
+    if len(name) > _MOST_NAME or not all(_PART.fullmatch(part) and part not in (".", "..") for part in parts):
+        said = f"{name[:100]!r} is not made of letters, digits, '.', '_' and '-' between slashes"
+        raise Invalid.of("the name of a document", (Fault("", said),))
+    return name
+
+
+@contextmanager
+def _draft(folder: Path, data: bytes) -> Iterator[Path]:
+    handle, path = new_file(made_folder(folder))
+    try:
+        with open(handle, "wb", buffering=0) as file:
+            content.write_all(file, data)
+            os.fsync(handle)
+            yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _synced(folder: Path) -> None:
+    with suppress(FileNotFoundError):  # all that was in it is deleted, and it went as well
+        sync_folder(folder)
+
+
+def _placed(draft: Path, place: Path, *, new: bool) -> bool:
+    while True:
+        try:
+            made_folder(place.parent)
+        except FileNotFoundError:  # one of those above it became empty, and went
+            continue
+        except (FileExistsError, NotADirectoryError):
+            raise _both(place.parent) from None
+        if place.is_dir():
+            raise _both(place)
+        try:
+            if not new:
+                draft.replace(place)
+            else:
+                os.link(draft, place)
+        except FileExistsError:
+            return False
+        except FileNotFoundError:
+            if not draft.exists():
+                raise
+            continue  # the folder became empty, and went
+        return True
+
+
+def _both(place: Path) -> Invalid:
+    fault = Fault("", f"{place.name!r} cannot be both a document and a folder of others")
+    return Invalid.of("the name of a document", (fault,))

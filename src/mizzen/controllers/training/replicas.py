@@ -1,0 +1,231 @@
+"""Which replicas a job set has, and the Workload of each: command, environment, addresses. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mizzen.controllers.training.sharing import Ask, sum_of
+from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.model import ModelVersionSpec
+from mizzen.kinds.parts import env
+from mizzen.kinds.parts.env import OWN_VARIABLES
+from mizzen.kinds.parts.pods import Container
+from mizzen.kinds.text.quantities import Resources, amount
+from mizzen.kinds.training import (
+    LEADERS,
+    REPLICA_TYPES,
+    TRUSTED_ANNOTATION,
+    ReplicaSpec,
+    RestartPolicy,
+    TrainingJobSpec,
+)
+from mizzen.kinds.workload import MODEL_LABEL
+
+SCRIPT = "train.py"
+"""What runs when nothing else is said, of a version that has it."""
+HOST = "127.0.0.1"
+_MAIN = ("tensorflow", "pytorch")
+"""What the containers are called that TFJob and PyTorchJob mean."""
+_GPU = "nvidia.com/gpu"
+_DATASET_KEYS = {
+    "MIZZEN_DATASET_ACCESS_KEY_ID": "accessKeyId",
+    "MIZZEN_DATASET_SECRET_ACCESS_KEY": "secretAccessKey",
+}
+"""For the runner, which does not pass them on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    type: str
+    """As the replica map writes it."""
+    index: int
+    spec: ReplicaSpec
+
+    @property
+    def name(self) -> str:
+        return f"{self.type.lower()}-{self.index}"
+
+    @property
+    def container(self) -> Container | None:
+        """The one that trains."""
+        containers = self.spec.template.spec.containers if self.spec.template is not None else ()
+        return next((each for each in containers if each.name in _MAIN), next(iter(containers), None))
+
+    def workload(self, job: Resource) -> str:
+        return f"{job.meta.name}.{self.name}"
+
+
+def replicas_of(spec: TrainingJobSpec) -> tuple[Replica, ...]:
+    """The leader first."""
+    given = spec.replica_map
+    types = [type_ for type_ in (*LEADERS, *REPLICA_TYPES) if type_ in given]
+    return tuple(
+        Replica(type_, index, given[type_]) for type_ in dict.fromkeys(types) for index in range(given[type_].replicas)
+    )
+
+
+def counting(spec: TrainingJobSpec) -> frozenset[str]:
+    """Those whose success is the set's: the leader, or also all workers."""
+    replicas = replicas_of(spec)
+    leader = next(iter(replicas), None)
+    if leader is None:
+        return frozenset()
+    workers = (
+        {each.name for each in replicas if each.type == "Worker"} if spec.success_policy == "AllWorkers" else set()
+    )
+    return frozenset({leader.name} | workers)
+
+
+def policy_of(spec: TrainingJobSpec, replica: Replica) -> RestartPolicy:
+    return replica.spec.restart_policy or spec.restart_policy
+
+
+def command_of(spec: TrainingJobSpec, replica: Replica, version: ModelVersionSpec | None) -> tuple[str, ...]:
+    """Empty: nothing says what to run."""
+    container = replica.container
+    own = (*container.command, *container.args) if container is not None and container.command else ()
+    return spec.command or own or (("python", SCRIPT) if _has_script(version) else ())
+
+
+def ask_of(spec: TrainingJobSpec, whole: Ask) -> Ask:
+    """What all replicas ask for, on a machine of this size."""
+    asks, defaulted = [], 0
+    for replica in replicas_of(spec):
+        resources, gpu = limits_of(spec, replica)
+        cpu = amount(resources.cpu) if resources is not None and resources.cpu is not None else None
+        memory = amount(resources.memory) if resources is not None and resources.memory is not None else 0.0
+        asks.append(Ask(cpu or 0.0, int(memory), gpu or 0.0))
+        defaulted += cpu is None
+    return sum_of(asks, defaulted, whole)
+
+
+def limits_of(spec: TrainingJobSpec, replica: Replica) -> tuple[Resources | None, float | None]:
+    """What a replica may use: as its type says, or its container, or the job."""
+    container = _container_limits(replica.container)
+    resources = replica.spec.resources or _resources(container) or spec.resources
+    gpu = replica.spec.gpu if replica.spec.gpu is not None else _amount(container.get(_GPU)) or spec.gpu
+    return resources, gpu
+
+
+def workload_of(
+    job: Resource,
+    spec: TrainingJobSpec,
+    replica: Replica,
+    version: Resource | None,
+    *,
+    attempt: int,
+    ports: Mapping[str, int],
+) -> Resource:
+    """Of one attempt. Plain data, and nothing that says nothing: new defaults must not replace what runs."""
+    code = ModelVersionSpec.of(version) if version is not None else None
+    resources, gpu = limits_of(spec, replica)
+    plain, secret = _environment(spec, replica)
+    packages = {"python": code.python, "requirements": list(code.requirements)} if code is not None else {}
+    container = replica.container
+    said = {
+        "env": plain,
+        "secretEnv": secret,
+        "environment": {name: value for name, value in packages.items() if value},
+        "artifacts": [artifact.wire() for artifact in code.artifacts] if code is not None else [],
+        "resources": resources.wire() if resources is not None else {},
+        "gpu": gpu,
+        "workingDir": container.working_dir if container is not None else None,
+    }
+    task = _task(job, spec, version, code)
+    given = {
+        "purpose": "train",
+        "command": list(command_of(spec, replica, code)),
+        "task": {**task, **_addresses(spec, ports), "replica": replica.name, "attempt": attempt},
+        "replicas": 1,
+        "restart": "Never",
+        **{field: value for field, value in said.items() if value},
+    }
+    meta = Meta(replica.workload(job), job.meta.namespace, labels={MODEL_LABEL: spec.model_name})
+    return Resource("Workload", meta, given)
+
+
+def is_trusted(job: Resource) -> bool:
+    """Did somebody start it who may vouch for code?"""
+    return job.meta.annotations.get(TRUSTED_ANNOTATION) == "true"
+
+
+def _task(
+    job: Resource, spec: TrainingJobSpec, version: Resource | None, code: ModelVersionSpec | None
+) -> dict[str, Any]:
+    """What all replicas are told alike."""
+    git = code.code.git if code is not None and code.code is not None and not code.artifacts else None
+    said = {
+        "version": spec.version,
+        "versionUid": version.meta.uid if version is not None else "",
+        "git": {"repo": git.repo, "commit": git.commit} if git is not None else None,
+        "dataset": spec.dataset.wire() if spec.dataset is not None else None,
+        "hyperparameters": dict(spec.hyperparameters),
+        "framework": spec.framework_type or (code.framework if code is not None else ""),
+        "trusted": is_trusted(job),
+    }
+    return {
+        "job": job.meta.name,
+        "jobUid": job.meta.uid,
+        "model": spec.model_name,
+        **{field: value for field, value in said.items() if value},
+    }
+
+
+def _addresses(spec: TrainingJobSpec, ports: Mapping[str, int]) -> dict[str, Any]:
+    """Where each is to listen. Who is alone needs no address."""
+    found: dict[str, list[str]] = {}
+    for replica in replicas_of(spec):
+        if replica.name in ports:
+            found.setdefault(replica.type.lower(), []).append(f"{HOST}:{ports[replica.name]}")
+    return {"cluster": found} if found else {}
+
+
+def _environment(spec: TrainingJobSpec, replica: Replica) -> tuple[dict[str, str], dict[str, Any]]:
+    """Values, and references to secrets. A container's own stand over those of the job."""
+    plain: dict[str, str] = env.plain_values(spec.env)
+    secret: dict[str, Any] = {name: ref.wire() for name, ref in env.secret_values(spec.env).items()}
+    container = replica.container
+    for variable in container.env if container is not None else ():
+        if variable.name in OWN_VARIABLES:
+            continue
+        ref = variable.value_from.secret_key_ref if variable.value_from is not None else None
+        plain.pop(variable.name, None)
+        secret.pop(variable.name, None)
+        if ref is not None:
+            secret[variable.name] = ref.wire()
+        else:
+            plain[variable.name] = variable.value or ""
+    s3 = spec.dataset.s3 if spec.dataset is not None else None
+    if s3 is not None and s3.secret is not None:
+        secret |= {name: {"name": s3.secret, "key": key} for name, key in _DATASET_KEYS.items()}
+        plain = {name: value for name, value in plain.items() if name not in _DATASET_KEYS}
+    return plain, secret
+
+
+def _has_script(version: ModelVersionSpec | None) -> bool:
+    """Of code that is in no files, nobody can tell before it is fetched."""
+    if version is None:
+        return False
+    in_git = not version.artifacts and version.code is not None and version.code.git is not None
+    return in_git or any(artifact.path == SCRIPT for artifact in version.artifacts)
+
+
+def _container_limits(container: Container | None) -> Mapping[str, str]:
+    if container is None or container.resources is None:
+        return {}
+    return {**container.resources.requests, **container.resources.limits}
+
+
+def _resources(container: Mapping[str, str]) -> Resources | None:
+    """What of it can be read; Kubernetes writes some amounts that we do not know."""
+    known = {name: container[name] for name in ("cpu", "memory") if _amount(container.get(name))}
+    return Resources.model_validate(known) if known else None
+
+
+def _amount(text: str | None) -> float | None:
+    try:
+        return amount(text) if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,117 @@
+"""What job sets leave on disk and in Blobs: looked at while they run, tidied up when they have ended. Blocking."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mizzen.controllers.training import keeping
+from mizzen.controllers.training.facts import Saved
+from mizzen.errors import MizzenError
+from mizzen.kinds.meta import format_time
+from mizzen.kinds.training import JobProgress, Retention
+from mizzen.runs import progress, records
+from mizzen.runs.checkpoints import Checkpoint, Documents, Shelf
+from mizzen.runs.places import JobPlace
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Whose results."""
+
+    namespace: str
+    model: str
+    version: str
+    uid: str
+    leader: str
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    progress: JobProgress | None = None
+    saved: int = 0
+    """So many checkpoints runners say they have kept; what they are, the Shelf says."""
+    leader_is_done: bool = False
+
+
+class Results:
+    def __init__(self, data_dir: Path, documents: Documents) -> None:
+        self._data_dir = data_dir
+        self._documents = documents
+        self._shelf = Shelf(documents)
+
+    def look(self, job: Job) -> Looked:
+        """What is on disk."""
+        place = JobPlace(self._data_dir, job.uid)
+        reports = {each.name: records.read(each.report) or {} for each in place.replicas()}
+        counts = [report.get("checkpoints") for report in reports.values()]
+        return Looked(
+            progress=_progress(progress.read(place.replica(job.leader))),
+            saved=sum(count for count in counts if isinstance(count, int)),
+            leader_is_done=reports.get(job.leader, {}).get("phase") == "keeping",
+        )
+
+    def checkpoints(self, job: Job) -> list[Checkpoint] | None:
+        """Newest first; None when the store of blobs does not answer."""
+        try:
+            return self._shelf.of_job(job.namespace, job.model, job.version, job.uid)
+        except (MizzenError, OSError) as error:
+            log.warning("checkpoints of job %s cannot be listed: %s", job.uid, error)
+            return None
+
+    def keep(self, found: list[Checkpoint], retention: Retention | None, served: keeping.Served) -> list[Checkpoint]:
+        """Those that are left when the others are removed."""
+        gone: set[str] = set()
+        for each in keeping.surplus(found, retention, served):
+            try:
+                self._shelf.remove(each)
+            except (MizzenError, OSError) as error:
+                log.warning("checkpoint %s cannot be removed: %s; trying again later", each.id, error)
+                break
+            gone.add(each.id)
+        return [each for each in found if each.id not in gone]
+
+    def clear(self, uid: str) -> None:
+        """What a set that has ended needs no more: its checkpoints are in Blobs."""
+        place = JobPlace(self._data_dir, uid)
+        for folder in (place.checkpoints, place.dataset):
+            if folder.exists():
+                _remove(folder)
+
+    def forget_logs(self, uid: str) -> None:
+        """Its logs have been kept long enough."""
+        try:
+            for name in self._documents.names(f"logs/{uid}/"):
+                self._documents.delete(name)
+        except (MizzenError, OSError) as error:
+            log.warning("logs of job %s cannot be removed: %s; trying again later", uid, error)
+            return
+        folder = JobPlace(self._data_dir, uid).folder
+        if folder.exists():
+            _remove(folder)
+
+
+def saved_of(found: list[Checkpoint]) -> Saved:
+    return Saved(len(found), found[0].id if found else None)
+
+
+def _progress(said: records.Progress | None) -> JobProgress | None:
+    if said is None:
+        return None
+    try:
+        time = format_time(datetime.fromtimestamp(said.time, UTC))
+    except (OverflowError, ValueError, OSError):
+        time = None
+    return JobProgress(step=said.step, total=said.total, metrics=dict(said.metrics), message=said.message, time=time)
+
+
+def _remove(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        log.warning("%s cannot be removed: %s", folder, error)

@@ -1,0 +1,50 @@
+"""What a process needs beside its files before it can be started: the environment it runs in, and its secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from mizzen.engines.local.environments.environments import Environments
+from mizzen.engines.local.replicas import Built, Obstacle
+from mizzen.errors import MizzenError, NotFound
+from mizzen.kinds.workload import WorkloadSpec
+
+Reveal: TypeAlias = Callable[[str, str, str], Awaitable[str]]
+"""The value of a secret by namespace, name and key. NotFound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    built: Built | None = None
+    """None: it runs in what the plane itself is installed with."""
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
+    """By the names of the variables."""
+
+
+async def no_secrets(namespace: str, name: str, key: str) -> str:
+    raise NotFound(f"there is no secret '{name}' in namespace {namespace}")
+
+
+class Preparing:
+    def __init__(self, environments: Environments, reveal: Reveal) -> None:
+        self._environments = environments
+        self._reveal = reveal
+
+    async def of(self, uid: str, spec: WorkloadSpec, namespace: str) -> Prepared | Obstacle:
+        """For a process that may have to be started now; or what is in its way."""
+        built = await self._environments.of(uid, spec.environment) if spec.environment is not None else None
+        if isinstance(built, Obstacle):
+            return built
+        secrets = {}
+        for variable, ref in spec.secret_env.items():
+            try:
+                secrets[variable] = await self._reveal(namespace, ref.name, ref.key)
+            except NotFound:
+                makes = f"mizzen secret set {ref.name} {ref.key}"
+                why = f"{variable} needs key '{ref.key}' of secret '{ref.name}', which is not there: {makes}"
+                return Obstacle("waiting", why, "SecretNotFound")
+            except MizzenError as error:
+                return Obstacle("waiting", f"{variable} cannot be had: {error.message}", "SecretUnreadable")
+        return Prepared(built, secrets)

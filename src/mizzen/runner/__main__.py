@@ -1,0 +1,14 @@
+"""`python -m mizzen.runner`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from mizzen.runner.runner import main
+
+if __name__ == "__main__":
+    code = main(os.environ)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # a thread that waits for a store must not keep us

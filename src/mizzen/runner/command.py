@@ -1,0 +1,107 @@
+"""The command: started in a process group of its own, told to stop, ended with all that it started.
+
+It stays in the runner's session, all of which the supervisor ends when the runner is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+NOT_FOUND = 127
+_PROC = Path("/proc")
+_LEFTOVERS = 2.0
+"""Seconds in which the kernel ends what got KILL; what hangs in it longer is left."""
+
+
+class CannotStart(Exception):
+    """Says why, and what to do."""
+
+
+class Command:
+    def __init__(self, process: subprocess.Popen[bytes], run: str) -> None:
+        self._process = process
+        self._run = run
+        self.pid = process.pid
+
+    @classmethod
+    def start(cls, argv: Sequence[str], python: str, cwd: Path, environment: Mapping[str, str], log: int) -> Command:
+        """`log`: where it writes to; open to append, and the caller's. Raises CannotStart."""
+        words = [python, *argv[1:]] if argv[0] == "python" else list(argv)
+        try:
+            process = subprocess.Popen(
+                words,
+                cwd=cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                process_group=0,
+            )
+        except (OSError, ValueError, UnicodeError) as error:
+            raise CannotStart(_explained(words[0], cwd, error)) from error
+        memory = environment.get("MIZZEN_MEMORY", "")
+        if memory.isdecimal():
+            with suppress(AttributeError, OSError, ValueError):
+                resource.prlimit(process.pid, resource.RLIMIT_DATA, (int(memory), int(memory)))
+        return cls(process, environment.get("MIZZEN_PROCESS_RUN", ""))
+
+    def code(self) -> int | None:
+        """How it ended: killed by signal s is 128 + s. None while it runs."""
+        code = self._process.poll()
+        return 128 - code if code is not None and code < 0 else code
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """All of it, and what it left behind, also in groups and sessions of their own. Blocks until that is gone."""
+        deadline = time.monotonic() + _LEFTOVERS
+        self._signal(signal.SIGKILL)
+        while left := [*self._family()]:
+            for pid in left:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.01)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LEFTOVERS)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def _family(self) -> Iterator[int]:
+        """Living processes of this session, or with the word of this start in their environment; never this one."""
+        mine, session = os.getpid(), os.getsid(0)
+        leads = session == mine  # else it is a terminal's, and others are in it, too
+        word = f"MIZZEN_PROCESS_RUN={self._run}".encode() if self._run else None
+        for entry in os.scandir(_PROC) if _PROC.is_dir() else ():
+            if not entry.name.isdigit() or int(entry.name) == mine:
+                continue
+            pid = int(entry.name)
+            with suppress(OSError, IndexError):
+                if entry.stat().st_uid != os.getuid():
+                    continue
+                related = os.getpgid(pid) == self.pid or (leads and os.getsid(pid) == session)
+                if not related and word is not None:
+                    related = word in (_PROC / entry.name / "environ").read_bytes().split(b"\0")
+                if related and (_PROC / entry.name / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+                    yield pid
+
+
+def _explained(word: str, cwd: Path, error: Exception) -> str:
+    if isinstance(error, FileNotFoundError) and error.filename == str(cwd):
+        return f"the folder {cwd}, where it should run, is not there"
+    if isinstance(error, FileNotFoundError):
+        return f"there is no program '{word}': neither in the version's folder nor in its environment nor on the PATH"
+    if isinstance(error, PermissionError):
+        return f"'{word}' may not be executed; call it by its interpreter, such as: sh {word}"
+    return f"'{word}' cannot be started: {error}"

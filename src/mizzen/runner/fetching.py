@@ -1,0 +1,143 @@
+"""What a command needs before it starts: code, data, and the checkpoints of attempts before. In a thread of its own."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from mizzen.blobs.files import Entry, FileBlobs
+from mizzen.errors import Invalid, MizzenError, NoRoom, NotFound, Unavailable
+from mizzen.runner import publishing
+from mizzen.runner.failing import NO_ROOM, Failed, is_full, said
+from mizzen.runner.ledger import locked
+from mizzen.runs.places import JobPlace
+from mizzen.runs.records import Task
+from mizzen.runs.segments import Keeping
+
+_LONGEST_PAUSE = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    cwd: Path
+    dataset: Path | None
+
+
+class Fetching(threading.Thread):
+    """Ends with `result` or `error`. Killed in the middle, it leaves nothing that would be taken for whole."""
+
+    def __init__(self, task: Task, job: JobPlace, blobs: FileBlobs, environ: Mapping[str, str], work: Path) -> None:
+        """`work`: the folder that is this replica's own."""
+        super().__init__(name="fetching", daemon=True)
+        self._task = task
+        self._job = job
+        self._blobs = blobs
+        self._environ = environ
+        self._work = work
+        self.message = "fetching"
+        self.result: Fetched | None = None
+        self.error: Failed | None = None
+        self.ended: Callable[[], None] = lambda: None
+
+    def run(self) -> None:
+        try:
+            self.result = self._fetch()
+        except Failed as error:
+            self.error = error
+        except OSError as error:
+            full = is_full(error)
+            self.error = Failed("NoRoom" if full else "CodeUnavailable", NO_ROOM if full else said(error), retry=full)
+        except Exception as error:  # noqa: BLE001 - it must be told how it ended, whatever it was
+            self.error = Failed("CodeUnavailable", f"{type(error).__name__}: {said(error)}")
+        self.ended()
+
+    def _fetch(self) -> Fetched:
+        task = self._task
+        code = self._work / "code"
+        self._patiently("fetching the code", lambda: self._code(code))
+        self._patiently("looking for earlier checkpoints", self._checkpoints)
+        with suppress(Unavailable, NotFound):  # then it begins anew
+            place = self._job.replica(task.replica)
+            Keeping(self._blobs, self._blobs.documents, place, task, task.attempt).restore()
+        dataset = None
+        if task.dataset is not None:
+            from mizzen.runner import datasets
+
+            dataset = datasets.fetched(
+                task.dataset, self._job, self._environ, self._blobs.room, trusted=task.trusted, tell=self._tell
+            )
+        named = Path(task.working_dir) if task.working_dir else None
+        return Fetched(named if named is not None and named.is_dir() else code, dataset)
+
+    def _patiently(self, doing: str, work: Callable[[], None]) -> None:
+        """A store that does not answer may do so soon."""
+        deadline, pause = time.monotonic() + self._task.keep_seconds, 1.0
+        self._tell(doing)
+        while True:
+            try:
+                work()
+            except NoRoom as error:
+                raise Failed("NoRoom", said(error), retry=True) from error
+            except Unavailable as error:
+                if is_full(error):
+                    raise Failed("NoRoom", said(error), retry=True) from error
+                if time.monotonic() + pause > deadline:
+                    raise Failed("StorageUnavailable", said(error), retry=True) from error
+                self._tell(f"{doing}: {said(error)}")
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                return
+
+    def _code(self, target: Path) -> None:
+        try:
+            if self._task.git is not None and not self._task.files:
+                self._blobs.lay_out(self._from_git(self._task.git), target)
+            elif self._task.files:
+                self._blobs.lay_out(self._task.files, target)
+            else:
+                shutil.rmtree(target, ignore_errors=True)
+                target.mkdir(parents=True)
+        except (NotFound, Invalid) as error:
+            raise Failed("CodeUnavailable", f"the code of version {self._task.version}: {said(error)}") from error
+
+    def _from_git(self, git: Mapping[str, str]) -> tuple[Entry, ...]:
+        import asyncio
+
+        return asyncio.run(_tree(git, self._blobs, trusted=self._task.trusted))
+
+    def _checkpoints(self) -> None:
+        """A job's first attempt can do without: most likely there are none."""
+        try:
+            with locked(self._job.folder / ".restoring.lock"):
+                publishing.restore(self._task, self._job, self._blobs)
+        except Unavailable as error:
+            if self._task.attempt or is_full(error):
+                raise
+            self._job.checkpoints.mkdir(parents=True, exist_ok=True)
+        except MizzenError as error:
+            raise Failed("StorageUnavailable", f"an earlier checkpoint cannot be had: {said(error)}") from error
+
+    def _tell(self, message: str) -> None:
+        self.message = message
+
+
+async def _tree(git: Mapping[str, str], blobs: FileBlobs, *, trusted: bool) -> tuple[Entry, ...]:
+    from mizzen.blobs import git as repositories
+    from mizzen.blobs.intake import Intake
+    from mizzen.blobs.limits import Limits
+
+    limits, repository = Limits(), repositories.repository(git["repo"])
+    below = blobs.root / "incoming"
+    async with repositories.fetched(
+        repository, git["commit"], below, most=limits.upload_bytes, private=trusted, admin=trusted
+    ) as checkout:
+        with blobs.batch() as put:
+            intake = Intake(put, limits, limits.upload_bytes)
+            repositories.read_tree(checkout, git.get("path", ""), intake)
+            return intake.entries()

@@ -1,0 +1,160 @@
+"""Putting away what a command leaves, beside it: checkpoints as they are saved, its log in segments.
+
+In a thread of its own, so that a store that is slow or away holds up nothing else. What fails is tried again, for as
+long as the command runs; how long after that is for the caller to say.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from mizzen.runner.failing import is_full, said
+from mizzen.runner.publishing import Publisher
+from mizzen.runs import records
+from mizzen.runs.places import JobPlace
+from mizzen.runs.records import Task
+from mizzen.runs.segments import Keeping
+
+_LONGEST_PAUSE = 15.0
+_LOOK_AGAIN = 0.5
+
+
+class Keeper(threading.Thread):
+    def __init__(self, publisher: Publisher, log: Callable[[int], Keeping], task: Task, job: JobPlace) -> None:
+        """`log`: what keeps the log of an attempt."""
+        super().__init__(name="keeping", daemon=True)
+        self._publisher = publisher
+        self._log_of = log
+        self._log: Keeping | None = None
+        self._task = task
+        self._job = job
+        self._work = threading.Condition()
+        self._renamed: list[str] = []
+        self._size = 0
+        self._told = False
+        self._finishing = False
+        self._sweeping = False
+        self.saved = False
+        """All checkpoints are kept that there are to keep."""
+        self.done = False
+        """And the logs."""
+        self.trouble: Exception | None = None
+        """Why it does not get on just now."""
+        self.ended: Callable[[], None] = lambda: None
+
+    @property
+    def message(self) -> str:
+        """For people; empty when all is well."""
+        if self.trouble is not None:
+            return f"what was saved cannot be kept yet, and is tried again: {said(self.trouble)}"
+        return "; ".join([*dict(self._publisher.notes).values()][:3])
+
+    @property
+    def published(self) -> int:
+        return self._publisher.published
+
+    @property
+    def full(self) -> bool:
+        return is_full(self.trouble)
+
+    def renamed(self, names: list[str]) -> None:
+        with self._work:
+            self._renamed += names
+            self._work.notify()
+
+    def look_at_told(self) -> None:
+        """Where renames cannot be seen."""
+        with self._work:
+            self._told = True
+            self._work.notify()
+
+    def grew(self, size: int) -> None:
+        """The log has so many bytes."""
+        with self._work:
+            self._size = size
+            if self._log is None or self._log.due(size):
+                self._work.notify()
+
+    def finish(self, *, sweep: bool) -> None:
+        """Nothing more will come. `sweep`: the command ended well, and what it wrote in place counts."""
+        with self._work:
+            self._finishing, self._sweeping = True, sweep
+            self._work.notify()
+
+    def drop_logs(self) -> None:
+        """Files here of what is kept. Once it is done."""
+        for attempt in (*self._earlier(), self._task.attempt):
+            self._log_of(attempt).drop()
+
+    def run(self) -> None:
+        pause: float | None = None
+        """Seconds until what did not work, or was not ready, is looked at again; None: all is done so far."""
+        while not self.done:
+            self._rest(pause)
+            try:
+                pause = _LOOK_AGAIN if self._step() else None
+                self.trouble = None
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and tried again
+                self.trouble = error
+                pause = min(2 * (pause or 0.5), _LONGEST_PAUSE)
+        self.ended()
+
+    def _has_work(self) -> bool:
+        due = self._size > 0 and (self._log is None or self._log.due(self._size))
+        return bool(self._renamed) or self._told or due or self._finishing
+
+    def _rest(self, seconds: float | None) -> None:
+        """So long, unless the end begins meanwhile: what did not work may work now. None: until there is work."""
+        with self._work:
+            was = self._finishing
+            if seconds is None:
+                self._work.wait_for(self._has_work)
+            else:
+                self._work.wait_for(lambda: self._finishing and not was, timeout=seconds)
+
+    def _step(self) -> bool:
+        """Does what there is to do. True: something has to be looked at again soon."""
+        with self._work:
+            size, finishing, told = self._size, self._finishing, self._told
+            names = list(self._renamed)
+        for name in names:
+            self._publisher.renamed(name)
+            with self._work:
+                self._renamed.remove(name)
+        if told:
+            self._publisher.take_told()
+            self._told = False
+        swept = True
+        if finishing and self._sweeping:
+            swept = self._publisher.sweep(alone=self._alone())
+        published = self._publisher.publish()
+        if finishing and swept and published:
+            self.saved = True
+        if self._log is None and (size or finishing):
+            self._log = self._log_of(self._task.attempt)
+        if self._log is not None and not finishing:
+            self._log.advance(size)
+        if self.saved:
+            assert self._log is not None
+            for attempt in self._earlier():
+                self._log_of(attempt).finish()
+            self._log.finish()
+            self.done = True
+            return False
+        return not swept or not published
+
+    def _alone(self) -> bool:
+        """Has every other replica of the set ended, as far as is known?"""
+        others = (place for place in self._job.replicas() if place.name != self._task.replica)
+        for place in others:
+            task = records.read(place.task)
+            if task is not None and not Path(place.exit(task.get("attempt", 0))).exists():
+                return False
+        return True
+
+    def _earlier(self) -> list[int]:
+        """Attempts whose logs were left here: their runners were killed."""
+        place = self._job.replica(self._task.replica)
+        return [attempt for attempt in range(self._task.attempt) if place.log(attempt).exists()]

@@ -1,0 +1,47 @@
+"""What the command prints: it writes to its log itself, and here it is noted when that had grown how far."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from mizzen.runs.places import ReplicaPlace
+from mizzen.runs.times import TimesFile
+
+LAST_LINES = 20
+_LAST_BYTES = 4000
+
+
+class Printed:
+    """Full disks are not its business: a time that cannot be noted is noted later, for more lines."""
+
+    def __init__(self, place: ReplicaPlace, attempt: int) -> None:
+        """OSError."""
+        self._path = place.log(attempt)
+        self.handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._times = TimesFile(place.times(attempt))
+
+    def note(self, now: float) -> bool:
+        """Whether it has grown."""
+        size = self.size()
+        if size <= self._times.last.size:
+            return False
+        with suppress(OSError):
+            self._times.note(now, size)
+        return True
+
+    def size(self) -> int:
+        return os.fstat(self.handle).st_size
+
+    def last_lines(self) -> str:
+        """As far as a message may hold them."""
+        size = self.size()
+        data = os.pread(self.handle, _LAST_BYTES, max(0, size - _LAST_BYTES))
+        if size > _LAST_BYTES:
+            data = data.partition(b"\n")[2] or data
+        text = data.decode(errors="replace").replace("\0", "")
+        return "\n".join(text.rstrip().split("\n")[-LAST_LINES:])
+
+    def close(self) -> None:
+        os.close(self.handle)
+        self._times.close()

@@ -1,0 +1,323 @@
+"""The life of one attempt.
+
+    exit record there? ─────────────────────────────────────────► ends with that code
+    begun, its end noted ───────────────────────────► keeping
+    begun, not stopped: all went down at once ──────► keeping, as Interrupted
+    else
+      fetching ──► running ──(the command ends)────► keeping ──► exit record, last of all
+         │            │                                 │
+         └────────────┴───────────TERM──────────────────┴──────► `.stopped`, and no exit record
+
+Told to stop is no end: whatever becomes of the command then, the same attempt goes on when its runner is started again.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from mizzen.blobs.at import blobs_of
+from mizzen.blobs.room import Room, free_bytes
+from mizzen.runner import memory
+from mizzen.runner.command import NOT_FOUND, CannotStart, Command
+from mizzen.runner.disk import discard_halves, is_short
+from mizzen.runner.environment import Folders, command_environment
+from mizzen.runner.failing import NO_ROOM, Failed, is_full, said
+from mizzen.runner.fetching import Fetched, Fetching
+from mizzen.runner.keeping import Keeper
+from mizzen.runner.printing import Printed
+from mizzen.runner.progress import Said
+from mizzen.runner.publishing import Publisher
+from mizzen.runner.telling import Telling
+from mizzen.runner.waiting import Bell
+from mizzen.runner.watching import Renames
+from mizzen.runs import places, records
+from mizzen.runs.places import JobPlace
+from mizzen.runs.records import EXIT_REASONS, Exit, Task
+from mizzen.runs.segments import Keeping
+
+PERMANENT = 78
+STOPPED = 143
+KILLED = 137
+TICK, IDLE_TICK = 0.1, 0.25
+"""Seconds between looks at a log that grows, and at one that does not."""
+_LOGS_ONLY = 60.0
+"""Seconds that a store is waited for at the end when only the log is left, which is here as well."""
+_FULL_DISK = 30.0
+_WHEN_STOPPED = 25.0
+"""The supervisor gives no more than a little over this."""
+_LITTLE = 1 << 20
+"""Bytes free, below which a disk is full."""
+
+
+def main(environ: Mapping[str, str]) -> int:
+    """The exit code."""
+    environ = dict(environ)  # others change it: see blobs/objects.py
+    data = records.read(Path(environ.get("MIZZEN_TASK", "")))
+    try:
+        task = Task.from_json(data or {})
+    except (KeyError, TypeError, ValueError) as error:
+        return _last_words(environ, f"MIZZEN_TASK names no task: {said(error)}")
+    if environ.get("MIZZEN_ATTEMPT", str(task.attempt)) != str(task.attempt):
+        return _last_words(environ, f"asked for attempt {environ['MIZZEN_ATTEMPT']}, but the task is {task.attempt}")
+    data_dir = Path(environ["MIZZEN_DATA_DIR"])
+    return Runner(task, JobPlace(data_dir, task.job_uid), environ).run()
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How the command ended, as far as it ran."""
+
+    code: int
+    reason: str = ""
+    message: str = ""
+    retry: bool = False
+    started: float | None = None
+    ended: float = 0.0
+
+
+Ended = Literal["itself", "told", "room"]
+"""Why a command ended: by itself, because the runner was told to stop, or because the disk was nearly full."""
+
+
+class _Stopped(Exception):
+    pass
+
+
+class Runner:
+    def __init__(self, task: Task, job: JobPlace, environ: Mapping[str, str]) -> None:
+        self._task = task
+        self._job = job
+        self._place = job.replica(task.replica)
+        self._environ = environ
+        self._room = _room(job.data_dir, environ)
+        self._blobs = blobs_of(job.data_dir, environ, self._room)
+        self._bell = Bell()
+        self._telling = Telling(self._place, task.attempt)
+        self._said = Said(self._place)
+        self._keeper: Keeper | None = None
+
+    def run(self) -> int:
+        attempt = self._task.attempt
+        known = records.read(self._place.exit(attempt))
+        if known is not None:
+            return int(known["code"])
+        begun = records.read(self._place.begun(attempt))
+        try:
+            end = self._attempted(begun)
+            end = self._kept(end)
+        except _Stopped:
+            return STOPPED
+        except Failed as error:
+            end = End(1, error.reason, error.message, error.retry, ended=time.time())
+        except OSError as error:
+            full = is_full(error)
+            end = End(1, "NoRoom" if full else "RunnerLost", NO_ROOM if full else said(error), retry=True)
+        return self._record(end)
+
+    def _attempted(self, begun: Mapping[str, Any] | None) -> End:
+        """Raises _Stopped, Failed, OSError."""
+        stopped = self._place.stopped(self._task.attempt)
+        self._telling.reserve()
+        started = begun["started"] if begun is not None else None
+        if begun is not None and "end" in begun:
+            stopped.unlink(missing_ok=True)
+            return End(**begun["end"])
+        if begun is not None and not stopped.exists():
+            return End(KILLED, "Interrupted", EXIT_REASONS["Interrupted"], True, started, time.time())
+        fetched = self._fetched()
+        return self._ran(fetched, started)
+
+    def _fetched(self) -> Fetched:
+        fetching = Fetching(self._task, self._job, self._blobs, self._environ, Path.cwd())
+        fetching.ended = self._bell.ring
+        self._telling.tell("fetching", fetching.message)
+        fetching.start()
+        while fetching.result is None and fetching.error is None:
+            self._bell.wait(1.0)
+            if self._bell.stop:
+                self._stopped()
+            self._telling.tell("fetching", fetching.message)
+        if fetching.error is not None:
+            raise fetching.error
+        assert fetching.result is not None
+        return fetching.result
+
+    def _ran(self, fetched: Fetched, started: float | None) -> End:
+        task, attempt = self._task, self._task.attempt
+        logs = places.events(
+            self._job.data_dir, namespace=task.namespace, model=task.model, version=task.version, job=task.job,
+            replica=task.replica if task.several else "",
+        )  # fmt: skip
+        logs.mkdir(parents=True, exist_ok=True)
+        python = self._environ.get("MIZZEN_PYTHON") or sys.executable
+        folders = Folders(self._job.checkpoints, logs, self._place.progress, fetched.dataset)
+        environment = command_environment(task, self._environ, folders, python)
+        keeper = self._begin_keeping(anew=True)
+        renames = Renames(self._job.checkpoints)
+        printed = Printed(self._place, attempt)
+        self._said.forget()
+        started = started or time.time()
+        if self._bell.stop:
+            self._stopped()
+        oom = memory.killings()
+        records.write(self._place.begun(attempt), {"started": started})
+        self._place.stopped(attempt).unlink(missing_ok=True)
+        try:
+            command = Command.start(task.command, python, fetched.cwd, environment, printed.handle)
+        except CannotStart as error:
+            return End(NOT_FOUND, "CommandNotFound", str(error), ended=time.time())
+        self._telling.began(command.pid, started)
+        try:
+            code, why = self._watched(command, printed, renames, keeper)
+        finally:
+            command.kill()  # what it left behind, and all of it when something went wrong here
+            keeper.renamed(renames.seen())
+            printed.note(time.time())
+            self._said.look()
+        ended = time.time()
+        if why == "told":
+            self._put_away(sweep=False, seconds=_WHEN_STOPPED)
+            raise _Stopped
+        if why == "room":
+            end = End(code, "NoRoom", f"{NO_ROOM}\n{printed.last_lines()}", retry=True)
+        else:
+            end = self._explained(code, printed, oom < memory.killings())
+        if end.reason == "NoRoom":
+            discard_halves(self._job.checkpoints)
+        end = replace(end, started=started, ended=ended)
+        with suppress(OSError):
+            records.write(self._place.begun(attempt), {"started": started, "end": asdict(end)})
+        return end
+
+    def _watched(self, command: Command, printed: Printed, renames: Renames, keeper: Keeper) -> tuple[int, Ended]:
+        """Until it ends: its code, and why."""
+        pause, deadline, told = TICK, float("inf"), 0.0
+        why: Ended = "itself"
+        while (code := command.code()) is None:
+            self._bell.wait(pause, renames.handle)
+            now = time.time()
+            grown = printed.note(now)
+            pause = TICK if grown else IDLE_TICK
+            if grown:
+                keeper.grew(printed.size())
+            names = renames.seen()
+            if names:
+                keeper.renamed(names)
+            if not renames.watches and now - told >= 1.0:
+                told = now
+                renames.renew()
+                keeper.look_at_told()
+            self._said.look()
+            self._telling.tell("running", keeper.message, keeper.published)
+            if self._bell.stop and why != "told":
+                # Noted first: whoever loses patience with us kills all at once, and that is no end either.
+                self._note_stop()
+                why = "told"
+            elif why == "itself" and self._room is not None and is_short(self._room):
+                why = "room"
+            if why != "itself" and deadline == float("inf"):
+                command.terminate()
+                deadline = time.monotonic() + self._task.grace
+            if time.monotonic() > deadline:
+                command.kill()
+        return code, why
+
+    def _kept(self, end: End) -> End:
+        """Puts away what is left; what the attempt's end is after that."""
+        self._begin_keeping()
+        if not self._put_away(sweep=not end.reason and end.code == 0, seconds=self._task.keep_seconds):
+            keeper = self._begin_keeping()
+            if not keeper.saved and not end.reason:
+                reason, why = ("NoRoom", NO_ROOM) if keeper.full else ("StorageUnavailable", keeper.message)
+                return replace(end, code=end.code or 1, reason=reason, message=_joined(why, end), retry=True)
+        return end
+
+    def _begin_keeping(self, *, anew: bool = False) -> Keeper:
+        """`anew`: before the command is started."""
+        if self._keeper is None:
+            publisher = Publisher(self._task, self._job, self._blobs, lambda: self._said.last)
+            if anew:
+                publisher.begin()
+            self._keeper = Keeper(publisher, self._keeping, self._task, self._job)
+            self._keeper.ended = self._bell.ring
+            self._keeper.start()
+        return self._keeper
+
+    def _keeping(self, attempt: int) -> Keeping:
+        return Keeping(self._blobs, self._blobs.documents, self._place, self._task, attempt)
+
+    def _put_away(self, *, sweep: bool, seconds: float) -> bool:
+        """Whether all of it is kept. Raises _Stopped, with some of it left for later, when told to stop meanwhile."""
+        keeper = self._begin_keeping()
+        keeper.finish(sweep=sweep)
+        begun, told = time.monotonic(), float("inf")
+        while not keeper.done:
+            self._telling.tell("keeping", keeper.message or "putting away what was saved", keeper.published)
+            self._bell.wait(0.5)
+            now = time.monotonic()
+            if self._bell.stop:
+                told = min(told, now)
+                if keeper.trouble is not None or now - told > _WHEN_STOPPED:
+                    self._note_stop()
+                    raise _Stopped
+            limit = min(seconds, _LOGS_ONLY) if keeper.saved else seconds
+            if now - begun > (min(limit, _FULL_DISK) if keeper.full else limit):
+                return False
+        return True
+
+    def _explained(self, code: int, printed: Printed, killed_for_memory: bool) -> End:
+        """What the command's end means."""
+        if code == 0:
+            return End(0)
+        lines = printed.last_lines()
+        if (code == KILLED and killed_for_memory) or memory.is_told(lines):
+            return End(code, "OutOfMemory", lines)
+        if free_bytes(self._job.folder) < _LITTLE:
+            return End(code, "NoRoom", f"{NO_ROOM}\n{lines}", retry=True)
+        return End(code, message=lines)
+
+    def _note_stop(self) -> None:
+        with suppress(OSError):
+            self._place.stopped(self._task.attempt).touch()
+
+    def _stopped(self) -> None:
+        self._note_stop()
+        raise _Stopped
+
+    def _record(self, end: End) -> int:
+        """The last of all that is written."""
+        exit_ = Exit(
+            self._task.attempt, end.code, end.reason, end.message, end.started, end.ended or time.time(), end.retry
+        )
+        if end.reason:
+            _last_words(self._environ, end.message)
+        self._telling.end(exit_)
+        keeper = self._keeper
+        if keeper is not None and keeper.done:
+            with suppress(OSError):
+                keeper.drop_logs()
+        return end.code
+
+
+def _joined(why: str, end: End) -> str:
+    return f"{why}\n{end.message}" if end.message else why
+
+
+def _room(data_dir: Path, environ: Mapping[str, str]) -> Room | None:
+    """What the plane keeps free of its disk."""
+    low, critical = (environ.get(f"MIZZEN_DISK_{level}_BYTES", "") for level in ("LOW", "CRITICAL"))
+    return Room(data_dir, int(low), int(critical)) if low.isdecimal() and critical.isdecimal() else None
+
+
+def _last_words(environ: Mapping[str, str], message: str) -> int:
+    path = environ.get("MIZZEN_TERMINATION_LOG")
+    if path:
+        with suppress(OSError):
+            Path(path).write_text(message)
+    return PERMANENT

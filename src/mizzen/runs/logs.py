@@ -1,0 +1,275 @@
+"""What a job set printed: the logs of all its replicas and attempts as one, in the order of time, past and coming.
+
+Read from the files that the commands write to, and from Blobs where those are gone. However long a log is, however
+slow whoever reads it, little of it is in memory: a block, and of each replica the beginning of a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator
+from contextlib import suppress
+
+from mizzen.blobs.wanted import in_thread
+from mizzen.errors import Unavailable
+from mizzen.runs import segments
+from mizzen.runs.checkpoints import Documents
+from mizzen.runs.places import JobPlace
+from mizzen.runs.segments import Blobs
+from mizzen.runs.tracks import Track, opened
+
+BLOCK = 1 << 18
+"""Bytes, about, that are given at once."""
+SETTLED = 0.5
+"""Seconds after which no runner will tell of anything older: until then what comes is held back, to keep the order."""
+_LOOK_EVERY = 0.2
+_ASK_EVERY = 25
+"""Looks at the folder for each one at the documents."""
+
+
+async def lines(
+    documents: Documents,
+    blobs: Blobs,
+    job: JobPlace,
+    *,
+    replicas: Collection[str] | None = None,
+    tail: int | None = None,
+    since: float | None = None,
+    follow: Callable[[], bool] = lambda: False,
+    places: dict[str, str] | None = None,
+) -> AsyncGenerator[bytes, None]:
+    """Blocks of whole lines, each after `[worker-0] `; then, while `follow` says so, what comes, as it comes.
+
+    `replicas`: only these. `tail`: the last so many lines of all. `since`: what was printed from then on. `places`: how
+    far each replica was read, kept up to date as blocks are given; handed in again, reading goes on there.
+    """
+    # Who goes away waits for its thread: files that are read must not be closed.
+    reading = await in_thread(
+        lambda _: Reading(documents, blobs, job, replicas=replicas, tail=tail, since=since, places=places)
+    )
+    try:
+        while True:
+            going_on = follow()  # asked before reading: what was printed until the end is read, too
+            await in_thread(lambda _, live: reading.look(live=live), going_on)
+            while block := await in_thread(lambda _, live: reading.more(live=live), going_on):
+                if places is not None:
+                    places.update(reading.places())
+                yield block
+            if not going_on:
+                return
+            await asyncio.sleep(_LOOK_EVERY)
+    finally:
+        reading.close()
+
+
+class Reading:
+    """The same for threads. Blocking."""
+
+    def __init__(
+        self,
+        documents: Documents,
+        blobs: Blobs,
+        job: JobPlace,
+        *,
+        replicas: Collection[str] | None = None,
+        tail: int | None = None,
+        since: float | None = None,
+        places: dict[str, str] | None = None,
+    ) -> None:
+        self._documents = documents
+        self._blobs = blobs
+        self._job = job
+        self._wanted = replicas
+        self._since = since
+        self._threads: dict[str, _Thread] = {}
+        self._looks = 0
+        self._skip = 0
+        """Lines that were counted and are more than was asked for."""
+        self._look(at=places or {})
+        if tail is not None and not places:
+            self._skip = _to_last(list(self._threads.values()), tail)
+
+    def look(self, *, live: bool) -> None:
+        """For replicas and attempts that have come since."""
+        self._looks += 1
+        self._look(documents=not live or self._looks % _ASK_EVERY == 0)
+
+    def more(self, *, live: bool) -> bytes:
+        """The next lines; empty when there are no more for now. `live`: more will come, and order is waited for."""
+        now = time.time()
+        until = now - SETTLED if live and len(self._threads) > 1 else float("inf")
+        block = bytearray()
+        while len(block) < BLOCK:
+            heads = sorted(
+                (head, thread.name) for thread in self._threads.values() if (head := thread.head(live, now)) is not None
+            )
+            if not heads or heads[0][0] > until:
+                break
+            name, bound = heads[0][1], until
+            if len(heads) > 1:  # at the same time, the order is that of the names: also when it is read from the end
+                when, other = heads[1]
+                bound = min(until, when if name < other else math.nextafter(when, -math.inf))
+            block += self._without_skipped(self._threads[name].take(bound, live, now))
+        if not block and not live:
+            for thread in self._threads.values():
+                block += self._without_skipped(thread.rest())
+        return bytes(block)
+
+    def places(self) -> dict[str, str]:
+        return {name: thread.place() for name, thread in self._threads.items()}
+
+    def close(self) -> None:
+        for thread in self._threads.values():
+            thread.close()
+
+    def _look(self, *, at: dict[str, str] | None = None, documents: bool = True) -> None:
+        found: set[tuple[str, int]] = set()
+        for place in self._job.replicas():
+            numbers = (path.name.removesuffix(".log") for path in place.folder.glob("*.log"))
+            found.update((place.name, int(number)) for number in numbers if number.isdecimal())
+        if documents:
+            with suppress(Unavailable):  # what is here is read all the same
+                found.update(segments.listed(self._documents, self._job.uid))
+        for name, attempt in sorted(found):
+            if self._wanted is not None and name not in self._wanted:
+                continue
+            if name not in self._threads:
+                self._threads[name] = _Thread(name, self._open, self._since, (at or {}).get(name, ""))
+            self._threads[name].know(attempt)
+
+    def _open(self, replica: str, attempt: int) -> Track | None:
+        return opened(self._documents, self._blobs, self._job, replica, attempt)
+
+    def _without_skipped(self, block: bytes) -> bytes:
+        start = 0
+        while self._skip and start < len(block):
+            start = block.index(b"\n", start) + 1
+            self._skip -= 1
+        return block[start:] if start else block
+
+
+class _Thread:
+    """One replica: its attempts, one after the other."""
+
+    def __init__(self, name: str, open_: Callable[[str, int], Track | None], since: float | None, at: str) -> None:
+        self.name = name
+        self._prefix = f"[{name}] ".encode()
+        self._open = open_
+        self._since = since
+        attempt, _, offset = at.partition(":")
+        self._begin: tuple[int, int] | None = (int(attempt), int(offset)) if offset else None
+        self._attempts: list[int] = []
+        """Those to be read after the present one."""
+        self._known: set[int] = set()
+        self._attempt = -1
+        self._track: Track | None = None
+        self._left = b""
+        """A last line without an end, of an attempt that was followed by another."""
+
+    def know(self, attempt: int) -> None:
+        if attempt not in self._known:
+            self._known.add(attempt)
+            if self._begin is None or attempt >= self._begin[0]:
+                self._attempts = sorted((*self._attempts, attempt))
+
+    def begin(self, attempt: int, offset: int) -> None:
+        """Go on there; what is before is not read."""
+        self.close()
+        self._begin = attempt, offset
+        self._attempts = sorted(each for each in self._known if each >= attempt)
+
+    def head(self, live: bool, now: float) -> float | None:
+        """By when its next bytes were there; None: there are none for now."""
+        while True:
+            if self._track is not None and (found := self._track.head(live and not self._attempts, now)) is not None:
+                return found
+            if self._track is not None and not self._attempts:
+                return None
+            if not self._next():
+                return None
+
+    def take(self, until: float, live: bool, now: float) -> bytes:
+        """Whole lines of what was there by that time, or of the beginning of it. May be empty."""
+        assert self._track is not None
+        left, self._left = self._left, b""
+        return self._marked(left + self._track.take(until, live and not self._attempts, now))
+
+    def rest(self) -> bytes:
+        """A last line without an end, given one."""
+        left, self._left = self._left, b""
+        return self._marked(left + (self._track.rest() if self._track is not None else b""))
+
+    def backwards(self) -> Iterator[tuple[float, int, int, int]]:
+        """From the end: by when, of which attempt, from which byte on, and how many lines end there."""
+        for attempt in sorted(self._known, reverse=True):
+            track = self._open(self.name, attempt)
+            if track is None:
+                continue
+            try:
+                begin = track.first_since(self._since) if self._since is not None else 0
+                for when, start, count in track.backwards(begin):
+                    yield when, attempt, start, count
+            finally:
+                track.close()
+
+    def end(self) -> tuple[int, int]:
+        """Behind all that there is now."""
+        attempt = max(self._known)
+        track = self._open(self.name, attempt)
+        if track is None:
+            return attempt, 0
+        size = track.size()
+        track.close()
+        return attempt, size
+
+    def place(self) -> str:
+        return f"{self._attempt}:{self._track.given}" if self._track is not None else ""
+
+    def close(self) -> None:
+        if self._track is not None:
+            self._track.close()
+            self._track = None
+
+    def _next(self) -> bool:
+        """Opens the next attempt. False when there is none."""
+        while self._attempts:
+            attempt = self._attempts.pop(0)
+            track = self._open(self.name, attempt)
+            if track is None:
+                continue
+            if self._track is not None:
+                self._left += self._track.rest()
+                self._track.close()
+            self._attempt, self._track = attempt, track
+            if self._begin is not None and self._begin[0] == attempt:
+                track.go_to(self._begin[1])
+            elif self._since is not None:
+                track.go_to(track.first_since(self._since))
+            return True
+        return False
+
+    def _marked(self, block: bytes) -> bytes:
+        if not block:
+            return b""
+        return self._prefix + block[:-1].replace(b"\n", b"\n" + self._prefix) + b"\n"
+
+
+def _to_last(threads: list[_Thread], count: int) -> int:
+    """Makes all of them begin where the last `count` lines of all do; says how many lines too many that are."""
+    begins = {thread.name: thread.end() for thread in threads}
+    pieces = {thread.name: thread.backwards() for thread in threads}
+    heads = {name: piece for name, found in pieces.items() if (piece := next(found, None)) is not None}
+    counted = 0
+    while heads and counted < count:
+        name = max(heads, key=lambda each: (heads[each][0], each))
+        _, attempt, start, ended = heads.pop(name)
+        counted += ended
+        begins[name] = attempt, start
+        following = next(pieces[name], None)
+        if following is not None:
+            heads[name] = following
+    for thread in threads:
+        thread.begin(*begins[thread.name])
+    return max(0, counted - count)

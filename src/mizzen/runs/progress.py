@@ -1,0 +1,101 @@
+"""What the code of a job set reports of itself, read from disk while it runs: how far it is, and how long it will take.
+
+It is other people's JSON: what makes no sense is left out, and nothing of it is believed to be small.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mizzen.runs.places import ReplicaPlace
+from mizzen.runs.records import Progress
+
+MOST_BYTES = 256 * 1024
+"""Of one report."""
+MOST_METRICS = 100
+LONGEST_NAME, LONGEST_MESSAGE = 200, 1000
+MOST_HISTORY = 4 << 20
+"""Bytes of what was said before that are looked at, from the end."""
+
+
+def read(place: ReplicaPlace) -> Progress | None:
+    """The last report; None when there is none that can be read."""
+    try:
+        with place.progress.open("rb") as file:
+            data = json.loads(file.read(MOST_BYTES))
+        written = place.progress.stat().st_mtime
+    except (OSError, ValueError, RecursionError):
+        return None
+    return parsed(data, written) if isinstance(data, dict) else None
+
+
+def parsed(data: Mapping[str, Any], written: float) -> Progress:
+    """`written`: when, for a report that does not say it."""
+    metrics = data.get("metrics")
+    pairs = list(metrics.items())[:MOST_METRICS] if isinstance(metrics, dict) else []
+    told = {str(name)[:LONGEST_NAME]: number for name, value in pairs if (number := _number(value)) is not None}
+    message, time = data.get("message"), _number(data.get("time"))
+    return Progress(
+        step=_count(data.get("step")),
+        total=_count(data.get("total")),
+        metrics=told,
+        message=message[:LONGEST_MESSAGE] if isinstance(message, str) else "",
+        time=written if time is None else time,
+    )
+
+
+def eta(place: ReplicaPlace, now: Progress, started: float | None) -> float | None:
+    """Seconds until `total` is reached at the pace so far: since the code last began to count, as what it said before
+    tells; else since `started`. None when nobody can know."""
+    if now.step is None or now.total is None or now.total <= now.step:
+        return None
+    step, time = _beginning(place.past_progress, now) or (0, started)
+    if time is None or now.step <= step or now.time <= time:
+        return None
+    return (now.total - now.step) * (now.time - time) / (now.step - step)
+
+
+def _beginning(past: Path, now: Progress) -> tuple[int, float] | None:
+    """Step and time of the first report after which steps only grew: a restarted job counts some of them again."""
+    found: tuple[int, float] | None = None
+    last = -1
+    for line in _lines(past):
+        try:
+            report = parsed(json.loads(line), 0.0)
+        except (ValueError, AttributeError, RecursionError):
+            continue
+        if report.step is None or report.time <= 0:
+            continue
+        if found is None or report.step < last:
+            found = report.step, report.time
+        last = report.step
+    return found if found is not None and found[0] < (now.step or 0) else None
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - MOST_HISTORY))
+            return file.read(MOST_HISTORY).splitlines()[1 if size > MOST_HISTORY else 0 :]
+    except OSError:
+        return []
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _count(value: Any) -> int | None:
+    number = _number(value)
+    return int(number) if number is not None and abs(number) < 2**63 else None

@@ -1,0 +1,131 @@
+"""One file that grows: what was read of it so far, and how to go on from there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from mizzen.runs.scalars import lines, tfevents
+from mizzen.runs.scalars.curve import Curve
+from mizzen.runs.scalars.tfevents import Damaged, Scalar
+
+Source = Literal["events", "metrics.jsonl", "metrics.csv", "progress"]
+SOURCES: tuple[Source, ...] = ("events", "metrics.jsonl", "metrics.csv", "progress")
+"""Best first: of two that tell the same scalar of the same run, the first is shown."""
+
+CHUNK = 2 << 20
+"""Bytes that are read at once: a record that is looked into fits."""
+HEAD = 256
+"""Bytes at the beginning that tell whether it is still the same file."""
+MOST_TAGS = 500
+"""Of one file."""
+LONGEST_TAG = 200
+
+
+@dataclass(slots=True)
+class GrowingFile:
+    path: Path
+    source: Source
+    curves: dict[str, Curve] = field(default_factory=dict)
+    word: str = ""
+    """What was wrong with it."""
+    modified: float = 0.0
+    _offset: int = 0
+    _head: bytes = b""
+    _columns: tuple[str, ...] = ()
+    _in_long_line: bool = False
+
+    @property
+    def points(self) -> int:
+        return sum(map(len, self.curves.values()))
+
+    def read(self, budget: int) -> int:
+        """Goes on where it was, for so many bytes at most; how many it read. Never raises for what is in the file."""
+        try:
+            # A link could name anything, and what is no file could block whoever opens it.
+            handle = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            self.word = f"cannot be opened: {error.strerror}"
+            return 0
+        with open(handle, "rb", buffering=0) as file:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                self.word = "is no file"
+                return 0
+            self.modified = found.st_mtime
+            self._begin_anew_if_other(file.read(HEAD), found.st_size)
+            return self._go_on(handle, found.st_size, budget)
+
+    def behind(self) -> bool:
+        """Whether there is more to read."""
+        try:
+            return not self.word and self.path.stat(follow_symlinks=False).st_size > self._offset
+        except OSError:
+            return False
+
+    def _begin_anew_if_other(self, head: bytes, size: int) -> None:
+        if size < self._offset or not head.startswith(self._head):
+            self.curves, self.word, self._offset, self._columns, self._in_long_line = {}, "", 0, (), False
+        self._head = head
+
+    def _go_on(self, handle: int, size: int, budget: int) -> int:
+        spent = 0
+        while not self.word and self._offset < size and spent < budget:
+            data = os.pread(handle, CHUNK, self._offset)
+            if not data:
+                break
+            used = self._events(data) if self.source == "events" else self._lines(data)
+            if not used:
+                break  # the last record or line is not whole yet
+            self._offset += used
+            spent += len(data)
+        return spent
+
+    def _events(self, data: bytes) -> int:
+        try:
+            scalars, used = tfevents.read(data)
+        except Damaged as error:
+            self.word = f"is damaged from byte {self._offset} on: {error.args[0]}"
+            scalars, used = error.args[1], 0
+        self._keep(scalars)
+        return used
+
+    def _lines(self, data: bytes) -> int:
+        end = data.rfind(b"\n") + 1
+        if not end:
+            # A line that is longer than all we read at once is none that anybody wrote for us.
+            self._in_long_line = len(data) == CHUNK or self._in_long_line
+            return len(data) if self._in_long_line else 0
+        begin = data.find(b"\n") + 1 if self._in_long_line else 0
+        self._in_long_line = False
+        self._keep(self._said(data[begin:end].splitlines()))
+        return end
+
+    def _said(self, whole: Iterable[bytes]) -> Iterator[Scalar]:
+        for line in whole:
+            if self.source != "metrics.csv":
+                yield from lines.of_json(line)
+            elif self._columns:
+                yield from lines.of_csv(self._columns, line)
+            else:
+                self._columns = lines.header(line)
+                if not self._columns:
+                    self.word = f"has no column {', '.join(lines.STEPS)}"
+                    return
+
+    def _keep(self, scalars: Iterable[Scalar]) -> None:
+        for scalar in scalars:
+            curve = self.curves.get(scalar.tag)
+            if curve is None:
+                if len(self.curves) >= MOST_TAGS or not _sensible(scalar.tag):
+                    continue
+                curve = self.curves[scalar.tag] = Curve()
+            curve.add(scalar.step, scalar.value, scalar.time)
+
+
+def _sensible(tag: str) -> bool:
+    return 0 < len(tag) <= LONGEST_TAG and tag.isprintable()

@@ -1,0 +1,80 @@
+"""Metrics as lines of text: JSON, one report per line, and CSV with a column that says the step."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mizzen.runs.scalars.curve import LARGEST_STEP
+from mizzen.runs.scalars.tfevents import Scalar
+
+STEPS = ("step", "global_step", "iteration", "epoch")
+"""Fields that say the step, best first."""
+TIMES = ("time", "timestamp", "wall_time")
+MOST_TAGS = 500
+"""In one line."""
+
+
+def of_json(line: bytes) -> Iterator[Scalar]:
+    """{"step": 3, "time": 1700000000.5, "metrics": {"loss": 0.25}}; the metrics may also stand beside the step."""
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(said, dict):
+        nested = said.get("metrics")
+        yield from _reported(said, nested if isinstance(nested, dict) else said)
+
+
+def header(line: bytes) -> tuple[str, ...]:
+    """Columns of a CSV; none when no column says the step."""
+    columns = tuple(name.strip() for name in _cells(line))
+    return columns[:MOST_TAGS] if set(columns) & set(STEPS) else ()
+
+
+def of_csv(columns: Sequence[str], line: bytes) -> Iterator[Scalar]:
+    """What is blank was not measured at that step."""
+    said = {
+        name: number for name, cell in zip(columns, _cells(line), strict=False) if (number := _read(cell)) is not None
+    }
+    yield from _reported(said, said)
+
+
+def _reported(said: Mapping[str, Any], metrics: Mapping[str, Any]) -> Iterator[Scalar]:
+    step_field = next((name for name in STEPS if _number(said.get(name)) is not None), None)
+    if step_field is None:
+        return
+    step, time = said[step_field], next((said[name] for name in TIMES if _number(said.get(name)) is not None), 0.0)
+    if not abs(step) <= LARGEST_STEP:  # nor is NaN
+        return
+    for tag, value in list(metrics.items())[:MOST_TAGS]:
+        if metrics is said and tag in (*STEPS, *TIMES, "total"):
+            continue
+        number = float("nan") if value is None else _number(value)
+        if number is not None:
+            yield Scalar(tag, int(step), number, float(time))
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _cells(line: bytes) -> list[str]:
+    try:
+        return next(csv.reader([line.decode("utf-8-sig", "replace")]), [])
+    except csv.Error:
+        return []
+
+
+def _read(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None

@@ -1,0 +1,242 @@
+"""All scalars of a model: which files there are, what was read of them before, and what they tell together.
+
+    events/<namespace>/<model>/<version>/<job>[/<replica>][/<whatever the code made>]/<file>
+
+Folders that the code made, such as Keras' `train` and `validation`, become part of the tags: so they are compared over
+versions and jobs as well.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+from mizzen.runs.places import METRICS_FILE, UNVERSIONED, JobPlace, events_of_model
+from mizzen.runs.scalars.curve import Curve, Point, thinned
+from mizzen.runs.scalars.file import SOURCES, GrowingFile, Source
+
+BUDGET = 4 << 20
+"""Bytes that are read for one answer; the next one goes on."""
+MOST_FILES = 5000
+"""Of one model."""
+MOST_POINTS = 2_000_000
+"""That are remembered, of all files: 24 bytes each."""
+MOST_SERIES = 500
+"""Of one answer: those of the jobs that were heard of last."""
+MOST_WORDS = 20
+DEEPEST = 6
+"""Folders within that of a job."""
+
+_REPLICA = re.compile(r"(?:chief|master|worker|ps|evaluator)-\d{1,5}")
+_WRITTEN_AT = re.compile(r"tfevents\.(\d{1,12})")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One whose reports of progress are looked at, too."""
+
+    name: str
+    uid: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Run:
+    """Whose scalars they are."""
+
+    version: str
+    job: str
+    replica: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    run: Run
+    tag: str
+    source: Source
+    points: Sequence[Point]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    tags: tuple[str, ...] = ()
+    """All there are, whatever was asked for."""
+    series: tuple[Series, ...] = ()
+    left_out: int = 0
+    """Series beyond the most that are told."""
+    behind: bool = False
+    """There is more to read: ask again."""
+    words: tuple[str, ...] = ()
+    """What is wrong with which files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Empty: all."""
+
+    tag: str = ""
+    version: str = ""
+    job: str = ""
+    points: int = 500
+    """Of each series."""
+
+    def covers(self, run: Run) -> bool:
+        return self.version in ("", run.version) and self.job in ("", run.job)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    path: Path
+    source: Source
+    run: Run
+    prefix: str = ""
+    """Of its tags."""
+
+
+@dataclass(slots=True)
+class Scalars:
+    """Remembers what it read. Blocking; may be asked from several threads."""
+
+    data_dir: Path
+    _files: OrderedDict[Path, GrowingFile] = field(default_factory=OrderedDict)
+    """Least lately used first."""
+    _lock: Lock = field(default_factory=Lock)
+
+    def read(self, namespace: str, model: str, wanted: Wanted, jobs: Iterable[Job] = ()) -> Read:
+        folder = events_of_model(self.data_dir, namespace, model)
+        found = [each for each in (*_found(folder), *self._reports(jobs)) if wanted.covers(each.run)][:MOST_FILES]
+        with self._lock:
+            grown, behind = self._grown(found)
+            words = [f"{each.path.name} of {_called(each.run)} {grown[each.path].word}" for each in found
+                     if grown[each.path].word]  # fmt: skip
+            tags, series = _joined(found, grown, wanted)
+            self._forget()
+        chosen = _chosen(series)
+        return Read(tags, chosen, len(series) - len(chosen), behind, tuple(words[:MOST_WORDS]))
+
+    def _grown(self, found: Sequence[_Found]) -> tuple[Mapping[Path, GrowingFile], bool]:
+        left, behind = BUDGET, False
+        grown = {}
+        for each in found:
+            file = self._files.setdefault(each.path, GrowingFile(each.path, each.source))
+            self._files.move_to_end(each.path)
+            if left > 0:
+                left -= file.read(left)
+            behind = behind or (left <= 0 and file.behind())
+            grown[each.path] = file
+        return grown, behind
+
+    def _forget(self) -> None:
+        kept = sum(file.points for file in self._files.values())
+        while kept > MOST_POINTS or len(self._files) > 2 * MOST_FILES:
+            _, file = self._files.popitem(last=False)
+            kept -= file.points
+
+    def _reports(self, jobs: Iterable[Job]) -> Iterator[_Found]:
+        for job in jobs:
+            places = JobPlace(self.data_dir, job.uid).replicas()
+            for place in places:
+                replica = place.name if len(places) > 1 else ""
+                if place.past_progress.exists():
+                    yield _Found(place.past_progress, "progress", Run(job.version or UNVERSIONED, job.name, replica))
+
+
+def version_order(version: str) -> tuple[bool, int, str]:
+    """Numbers first, in their order."""
+    number = version if version.isascii() and version.isdecimal() and len(version) <= 18 else ""
+    return not number, int(number or 0), version
+
+
+def _found(folder: Path) -> Iterator[_Found]:
+    """In the order in which one follows the other within a run."""
+    for version in _folders(folder):
+        for job in _folders(version):
+            yield from _of_job(job, Run(version.name, job.name))
+
+
+def _of_job(folder: Path, run: Run) -> Iterator[_Found]:
+    waiting: list[tuple[Path, Run, tuple[str, ...]]] = [(folder, run, ())]
+    while waiting:
+        place, whose, within = waiting.pop()
+        files, folders = _listed(place)
+        yield from (_Found(path, source, whose, "/".join((*within, ""))) for path, source in _telling(files))
+        for inner in folders:
+            if not within and whose is run and _REPLICA.fullmatch(inner.name):
+                waiting.append((inner, Run(run.version, run.job, inner.name), ()))
+            elif len(within) < DEEPEST:
+                waiting.append((inner, whose, (*within, inner.name)))
+
+
+def _telling(files: Iterable[Path]) -> Iterator[tuple[Path, Source]]:
+    def begun(file: Path) -> tuple[int, str]:
+        match = _WRITTEN_AT.search(file.name)
+        return int(match[1]) if match else 0, file.name
+
+    listed = list(files)
+    for file in sorted((file for file in listed if "tfevents" in file.name), key=begun):
+        yield file, "events"
+    names: dict[str, Source] = {METRICS_FILE: "metrics.jsonl", "metrics.csv": "metrics.csv"}
+    yield from ((file, names[file.name]) for file in listed if file.name in names)
+
+
+def _folders(folder: Path) -> list[Path]:
+    return _listed(folder)[1]
+
+
+def _listed(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Files and folders, by name. Links are neither."""
+    files, folders = [], []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
+                elif entry.is_file(follow_symlinks=False):
+                    files.append(Path(entry.path))
+                if len(files) + len(folders) >= MOST_FILES:
+                    break
+    except OSError:
+        return [], []
+    return sorted(files), sorted(folders)
+
+
+def _joined(
+    found: Sequence[_Found], grown: Mapping[Path, GrowingFile], wanted: Wanted
+) -> tuple[tuple[str, ...], list[Series]]:
+    """Files of one run and source follow each other; of two sources of one tag the better one is told."""
+    told: dict[tuple[Run, str], dict[Source, list[Curve]]] = {}
+    for each in found:
+        for tag, curve in grown[each.path].curves.items():
+            told.setdefault((each.run, f"{each.prefix}{tag}"), {}).setdefault(each.source, []).append(curve)
+    series = []
+    for (run, tag), sources in told.items():
+        if wanted.tag in ("", tag):
+            source = next(source for source in SOURCES if source in sources)
+            series.append(Series(run, tag, source, thinned(_one(sources[source]), wanted.points)))
+    return tuple(sorted({tag for _, tag in told})), series
+
+
+def _one(curves: Sequence[Curve]) -> list[Point]:
+    if len(curves) == 1:
+        return list(curves[0])
+    whole = Curve()
+    for curve in curves:
+        whole.extend(curve)
+    return list(whole)
+
+
+def _chosen(series: Sequence[Series]) -> tuple[Series, ...]:
+    def lately(each: Series) -> float:
+        return each.points[-1][2] if each.points else 0.0
+
+    newest = sorted(series, key=lately, reverse=True)[:MOST_SERIES]
+    return tuple(sorted(newest, key=lambda each: (version_order(each.run.version), each.run, each.tag)))
+
+
+def _called(run: Run) -> str:
+    return "/".join(part for part in (run.version, run.job, run.replica) if part)

@@ -1,0 +1,203 @@
+"""The log of one attempt, and when what was printed: in files that grow, or in Blobs.
+
+It is given in whole lines. One that is longer than `LONGEST`, or has no end at all, is given in pieces of that size.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from typing import Protocol
+
+from mizzen.errors import NotFound
+from mizzen.runs import segments
+from mizzen.runs.checkpoints import Documents
+from mizzen.runs.places import JobPlace
+from mizzen.runs.segments import Blobs, Kept
+from mizzen.runs.times import Mark, Times
+
+LONGEST = 1 << 16
+"""Bytes of a line; also what is read at once."""
+_UNTOLD = 2.0
+"""Seconds after which a log is taken to have grown without anybody telling: its runner is gone."""
+
+
+class Content(Protocol):
+    def size(self) -> int: ...
+    def changed(self) -> float: ...
+    def read(self, offset: int, size: int) -> bytes: ...
+
+
+class Track:
+    def __init__(self, content: Content, times: Times, closing: ExitStack) -> None:
+        self._content = content
+        self._times = times
+        self._closing = closing
+        self._at = 0
+        self._mark = Mark(0.0, 0)
+        """Up to where it may be read, and by when that was there."""
+        self._index = 0
+        self._line = b""
+        """The beginning of a line whose end has not come."""
+
+    @property
+    def given(self) -> int:
+        """Bytes up to which all lines were given."""
+        return self._at - len(self._line)
+
+    def size(self) -> int:
+        return self._content.size()
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def go_to(self, offset: int) -> None:
+        """To the beginning of the line that holds this byte."""
+        self._at, self._line = self._line_start(offset), b""
+        self._index = self._times.first_beyond(self._at)
+        self._mark = self._times[self._index - 1] if self._index else Mark(0.0, 0)
+
+    def first_since(self, time: float) -> int:
+        """The first byte that was not there yet; the size, when all were."""
+        index = self._times.first_after(time)
+        if index < len(self._times):
+            return self._times[index - 1].size if index else 0
+        told = self._times[index - 1].size if index else 0
+        return told if self._content.changed() >= time else self._content.size()
+
+    def head(self, live: bool, now: float) -> float | None:
+        """By when its next byte was there; None: there is none, or it is not known yet and will be."""
+        while self._at >= self._mark.size:
+            following = self._following(live, now)
+            if following is None:
+                return None
+            self._mark = following
+        return self._mark.time
+
+    def take(self, until: float, live: bool, now: float) -> bytes:
+        """Whole lines of what was there by `until`, as far as the next piece goes. May be empty."""
+        while self._mark.size - self._at < LONGEST:
+            following = self._following(live, now, until)
+            if following is None:
+                break
+            self._mark = max(self._mark, following, key=lambda mark: mark.size)
+        data = self._content.read(self._at, min(self._mark.size - self._at, LONGEST))
+        if not data:  # cut by somebody: there is nothing more to be had of it
+            self._at = self._mark.size
+        self._at += len(data)
+        return self._lines(data)
+
+    def rest(self) -> bytes:
+        rest, self._line = self._line, b""
+        return rest + b"\n" if rest else b""
+
+    def backwards(self, begin: int) -> Iterator[tuple[float, int, int]]:
+        """Pieces from the end back to `begin`: by when they were there, where they start, and how many lines end in
+        them. A piece without any end is one line, as it is given."""
+        at = end = self._content.size()
+        index = len(self._times)
+        mark = self._times[index - 1] if index else Mark(0.0, 0)
+        when = max(self._content.changed(), mark.time)
+        while at > begin:
+            while index and mark.size >= at:
+                index -= 1
+                when = mark.time
+                mark = self._times[index - 1] if index else Mark(0.0, 0)
+            start = max(mark.size if mark.size < at else 0, at - LONGEST, begin)
+            data = self._content.read(start, at - start)
+            count = data.count(b"\n") or int(len(data) == LONGEST and at < end)
+            yield when, start, count + int(at == end and not data.endswith(b"\n"))
+            at = start
+
+    def _following(self, live: bool, now: float, until: float = float("inf")) -> Mark | None:
+        """The next record, if it is not later than `until`."""
+        if self._index < len(self._times):
+            found = self._times[self._index]
+            if found.time > until:
+                return None
+            self._index += 1
+            return found
+        size, changed = self._content.size(), self._content.changed()
+        if size <= self._mark.size or (live and now - changed < _UNTOLD):
+            return None
+        found = Mark(max(changed, self._mark.time), size)
+        return found if found.time <= until else None
+
+    def _lines(self, data: bytes) -> bytes:
+        data = self._line + data
+        pieces = []
+        end = data.find(b"\n")
+        while (len(data) if end < 0 else end) > LONGEST:
+            pieces.append(data[:LONGEST] + b"\n")
+            data, end = data[LONGEST:], end - LONGEST if end >= 0 else -1
+        whole = data.rfind(b"\n") + 1
+        self._line = data[whole:]
+        return b"".join((*pieces, data[:whole]))
+
+    def _line_start(self, offset: int) -> int:
+        start = max(0, offset - LONGEST)
+        before = self._content.read(start, offset - start)
+        return start + before.rfind(b"\n") + 1 if b"\n" in before or not start else offset
+
+
+def opened(documents: Documents, blobs: Blobs, job: JobPlace, replica: str, attempt: int) -> Track | None:
+    """None when nothing is there. Unavailable."""
+    place = job.replica(replica)
+    with ExitStack() as closing:
+        times = None
+        try:
+            # In this order: who removes them removes the log first.
+            with suppress(FileNotFoundError):
+                times = closing.enter_context(place.times(attempt).open("rb", buffering=0)).fileno()
+            log = closing.enter_context(place.log(attempt).open("rb", buffering=0)).fileno()
+            return Track(_Growing(log), Times(times), closing.pop_all())
+        except FileNotFoundError:
+            pass
+    kept = segments.read(documents, segments.name_of(job.uid, replica, attempt))
+    if kept is None:
+        return None
+    with ExitStack() as closing:
+        handle = None
+        if kept.times:
+            with suppress(NotFound, FileNotFoundError):
+                handle = closing.enter_context(blobs.path(kept.times).open("rb", buffering=0)).fileno()
+        return Track(_Put(kept, blobs, Times(handle)), Times(handle), closing.pop_all())
+
+
+class _Growing:
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def size(self) -> int:
+        return os.fstat(self._handle).st_size
+
+    def changed(self) -> float:
+        return os.fstat(self._handle).st_mtime
+
+    def read(self, offset: int, size: int) -> bytes:
+        return os.pread(self._handle, size, offset)
+
+
+class _Put:
+    def __init__(self, kept: Kept, blobs: Blobs, times: Times) -> None:
+        self._kept = kept
+        self._blobs = blobs
+        self._times = times
+
+    def size(self) -> int:
+        return self._kept.size
+
+    def changed(self) -> float:
+        """As far as it is known, when the last of it was there."""
+        return self._times[len(self._times) - 1].time if len(self._times) else 0.0
+
+    def read(self, offset: int, size: int) -> bytes:
+        """NotFound for a segment that is gone; Unavailable."""
+        data = b""
+        for segment in self._kept.segments:
+            if size > len(data) and offset < segment.size:
+                with self._blobs.path(segment.digest).open("rb", buffering=0) as file:
+                    data += os.pread(file.fileno(), size - len(data), max(offset, 0))
+            offset -= segment.size
+        return data

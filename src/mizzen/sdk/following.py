@@ -1,0 +1,69 @@
+"""Following the log of a job set: to its end, through restarts of the plane, with no line left out or told twice.
+
+Lines of one replica come in the order in which it printed them, however those of several are merged. So after a break
+the log is read anew, and of each replica as many lines are passed over as have been told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Final
+
+from mizzen import errors
+from mizzen.sdk import training
+
+if TYPE_CHECKING:
+    from mizzen.sdk.jobs import JobRef, Jobs
+
+_PAUSE: Final = 0.5
+
+
+async def followed(
+    plane: Jobs, job: JobRef, read: Callable[[], AsyncIterator[str]], *, whole: bool
+) -> AsyncIterator[str]:
+    """`read` begins a stream of the log. `whole`: from its first line, without which it cannot be gone on with."""
+    clock = asyncio.get_running_loop().time
+    told: Counter[str] = Counter()
+    failing_since: float | None = None
+    while True:
+        try:
+            async for text in _new(read(), told):
+                failing_since = None
+                yield text
+            if (await plane.job(job))["state"] in training.ENDS:
+                return
+            broken = errors.Unavailable("the plane stopped")
+        except errors.NotFound:
+            if not told:
+                raise
+            return  # its object is gone, and it had ended before
+        except errors.Unavailable as error:
+            broken = error
+        failing_since = failing_since or clock()
+        if not whole or clock() - failing_since > training.PATIENCE:
+            hint = f"the job goes on; 'mizzen train logs {job.id} --follow' shows its log"
+            raise errors.Unavailable(broken.message, hint=hint) from broken
+        await asyncio.sleep(_PAUSE)
+
+
+async def _new(pieces: AsyncIterator[str], told: Counter[str]) -> AsyncIterator[str]:
+    """Whole lines that have not been told; they count as told from then on."""
+    seen: Counter[str] = Counter()
+    left = ""
+    async for piece in pieces:
+        *lines, left = (left + piece).split("\n")
+        if new := "".join(f"{line}\n" for line in lines if _is_new(line, seen, told)):
+            yield new
+    if left and _is_new(left, seen, told):
+        yield f"{left}\n"
+
+
+def _is_new(line: str, seen: Counter[str], told: Counter[str]) -> bool:
+    replica = line.partition("] ")[0]
+    seen[replica] += 1
+    if seen[replica] <= told[replica]:
+        return False
+    told[replica] = seen[replica]
+    return True

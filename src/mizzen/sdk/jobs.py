@@ -1,0 +1,205 @@
+"""Job sets in the words of the /model API: starting them, looking at them, and what they leave."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from mizzen import errors
+from mizzen.sdk.calls import escaped
+from mizzen.sdk.registry import Objects, Registry, _model
+
+if TYPE_CHECKING:
+    from mizzen.sdk.training import Look
+
+UNVERSIONED: Final = "unversioned"
+"""In paths, of a job that runs a command and no version."""
+TIMEOUT: Final = 120.0
+"""Seconds for the processes of a job set to end."""
+_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class JobRef:
+    """Where a job set is found."""
+
+    model: str
+    version: str
+    """Empty when it has none."""
+    id: str
+
+
+class Jobs(Registry):
+    async def start_job(
+        self, model: str, version: str | int, spec: Mapping[str, Any], *, key: str | None = None
+    ) -> dict[str, Any]:
+        """Train a version of a model; `spec` holds fields of a TrainingJob. The job set, as the plane tells it.
+
+        Each call starts one, and only one: it is sent again when its answer is lost. With a `key` of your own, calls
+        with the same key start one within a day.
+        """
+        headers = {"idempotency-key": key or uuid.uuid4().hex}
+        path = f"{_model(model)}/train/{escaped(version)}"
+        return await self.request("POST", path, body=dict(spec), params=self.within(), headers=headers, repeatable=True)
+
+    async def jobs(
+        self, model: str | None = None, version: str | int | None = None, *, state: str | None = None
+    ) -> Objects:
+        """Job sets that go on or wait, newest first: of a model, of one version of it, or all. `state`: all,
+        ongoing, succeeded or failed."""
+        if model is not None:
+            path = f"{_model(model)}/train" + ("" if version is None else f"/{escaped(version)}")
+            return _newest_first(await self._all(path, {"state": state}))
+        names = {str(item["spec"]["modelName"]) async for item in self.objects("trainingjobs")}
+        turns = asyncio.Semaphore(_AT_ONCE)
+
+        async def of(name: str) -> Objects:
+            async with turns:
+                try:
+                    return await self.jobs(name, state=state)
+                except errors.NotFound:  # jobs of a model that is not there, or is no longer
+                    return []
+
+        return _newest_first([item for found in await asyncio.gather(*map(of, sorted(names))) for item in found])
+
+    async def find_job(self, id: str) -> JobRef:  # noqa: A002 - what the plane calls it
+        """The job set with this id: it is the only one in its namespace. Also one whose object is gone, and whose logs
+        and checkpoints are there. NotFound."""
+        try:
+            spec = (await self.get("trainingjobs", id))["spec"]
+        except errors.NotFound:
+            spec = await self._spec_of_gone(id)
+        return JobRef(str(spec["modelName"]), str(spec.get("version") or ""), id)
+
+    async def job(self, job: JobRef | str) -> dict[str, Any]:
+        """How it is doing: state, conditions, replicas, progress, and what came of it. NotFound."""
+        return await self.request("GET", await self.job_path(job), params=self.within())
+
+    async def wait_job(
+        self,
+        job: JobRef | str,
+        timeout: float | None = None,  # noqa: ASYNC109 - the caller's word
+        look: Look | None = None,
+    ) -> dict[str, Any]:
+        """The job set, once it has succeeded. `look` is told how it is doing, each time it is asked.
+
+        TrainingFailed, with the reason and what it printed last; DeadlineExceeded.
+        """
+        from mizzen.sdk import training
+
+        ref = job if isinstance(job, JobRef) else await self.find_job(job)
+        return await training.wait(self, ref, timeout, look or training.unseen)
+
+    async def job_logs(
+        self,
+        job: JobRef | str,
+        *,
+        follow: bool = False,
+        tail: int | None = None,
+        since: str | None = None,
+        replica: str | None = None,
+    ) -> AsyncIterator[str]:
+        """What its replicas printed, in order, in pieces of whole lines that begin with `[replica]`.
+
+        With `follow`, until it has ended, and from the beginning also through restarts of the plane. `since`: an ISO
+        time, or so long ago: `10m`.
+        """
+        from mizzen.sdk import following
+
+        ref = job if isinstance(job, JobRef) else await self.find_job(job)
+        path = f"{await self.job_path(ref)}/logs"
+        asked = {"tail": tail, "since": since, "replica": replica, **self.within()}
+        if follow:
+            whole = tail is None and since is None
+            pieces = following.followed(self, ref, lambda: self._pieces(path, {**asked, "follow": True}), whole=whole)
+        else:
+            pieces = self._pieces(path, asked)
+        async for piece in pieces:
+            yield piece
+
+    async def stop_job(self, job: JobRef | str, *, wait: bool = True) -> dict[str, Any]:
+        """End it; logs and checkpoints stay. One that has ended stays as it is. With `wait`, until it has ended."""
+        params = {"wait": wait or None, **self.within()}
+        return await self.request("DELETE", await self.job_path(job), params=params, timeout=TIMEOUT if wait else None)
+
+    async def suspend_job(self, job: JobRef | str) -> dict[str, Any]:
+        """Stop all its replicas until it is resumed. Conflict when it has ended."""
+        return await self.request("POST", f"{await self.job_path(job)}/suspend", params=self.within())
+
+    async def resume_job(self, job: JobRef | str) -> dict[str, Any]:
+        """Let its replicas go on from what they saved. Conflict when it has ended."""
+        return await self.request("POST", f"{await self.job_path(job)}/resume", params=self.within())
+
+    async def checkpoints(self, job: JobRef | str) -> Objects:
+        """What it saved and is kept, newest first."""
+        items: Objects = (await self.request("GET", f"{await self.job_path(job)}/checkpoint", params=self.within()))[
+            "items"
+        ]
+        return items
+
+    async def fetch_checkpoint(self, job: JobRef | str, checkpoint: str, folder: str | Path) -> Path:
+        """Put the files of a checkpoint into a folder, which is made. NotFound; AlreadyExists for a file in the way."""
+        from mizzen.sdk import fetched
+
+        path = f"{await self.job_path(job)}/checkpoint/{escaped(checkpoint)}/files"
+        async with self._control.stream(path, self.within(), idle=TIMEOUT) as response:
+            return await fetched.unpacked(response.aiter_bytes(), Path(folder))
+
+    async def delete_checkpoint(self, job: JobRef | str, checkpoint: str) -> dict[str, Any]:
+        """Conflict while it is served."""
+        path = f"{await self.job_path(job)}/checkpoint/{escaped(checkpoint)}"
+        return await self.request("DELETE", path, params=self.within())
+
+    async def serve_job(self, job: JobRef | str, checkpoint: str | None = None, replicas: int = 1) -> str:
+        """Serve what it saved last, or another checkpoint of it. The name of the InferenceModel that does.
+
+        Conflict when it has saved nothing.
+        """
+        ref = job if isinstance(job, JobRef) else await self.find_job(job)
+        if checkpoint is None:
+            found = await self.checkpoints(ref)
+            if not found:
+                raise errors.Conflict(
+                    f"job {ref.id} has saved no checkpoint that could be served",
+                    hint=f"what it is to save goes into MIZZEN_CHECKPOINT_DIR; logs: 'mizzen train logs {ref.id}'",
+                )
+            checkpoint = str(found[0]["checkpoint_id"])
+        return await self.serve(ref.model, ref.version, replicas, checkpoint=checkpoint)
+
+    async def newest_version(self, model: str) -> str:
+        """The version that was registered last. NotFound when there is none."""
+        found = await self.versions(model)
+        if not found:
+            raise errors.NotFound(
+                f"model '{model}' has no version to train",
+                hint=f"'mizzen train start {model} --code FOLDER' registers one and trains it",
+            )
+        return str(found[-1]["spec"]["version"])
+
+    async def _pieces(self, path: str, params: Mapping[str, Any]) -> AsyncIterator[str]:
+        async with self._control.stream(path, params) as response:
+            async for piece in response.aiter_text():
+                yield piece
+
+    async def _spec_of_gone(self, id: str) -> Mapping[str, Any]:  # noqa: A002
+        """As history tells."""
+        try:
+            last = (await self.revisions("TrainingJob", id))[-1]
+        except errors.NotFound as error:
+            raise errors.NotFound(
+                f"there is no job '{id}'", hint="'mizzen train list --state all' lists what there is"
+            ) from error
+        spec: Mapping[str, Any] = last.get("after") or last.get("before") or {}
+        return spec
+
+    async def job_path(self, job: JobRef | str) -> str:
+        ref = job if isinstance(job, JobRef) else await self.find_job(job)
+        return f"{_model(ref.model)}/train/{escaped(ref.version or UNVERSIONED)}/{escaped(ref.id)}"
+
+
+def _newest_first(items: Objects) -> Objects:
+    return sorted(items, key=lambda item: (str(item.get("createdAt") or ""), str(item["id"])), reverse=True)

@@ -1,0 +1,68 @@
+"""Monitors in the words of the /model API: one tool over all versions and jobs of a model."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from mizzen import errors
+from mizzen.sdk.calls import Calls, escaped
+
+TIMEOUT: Final = 60.0
+"""Seconds for a tool to answer."""
+_PAUSE: Final = 0.1
+
+
+class Monitors(Calls):
+    async def start_monitor(self, model: str, tool: str | None = None) -> dict[str, Any]:
+        """The monitor of a model, which is started when there is none: {"url", "tool", "ready", …}."""
+        body = {"tool": tool} if tool else {}
+        return await self.request("POST", _path(model), body=body, params=self.within())
+
+    async def monitor(self, model: str) -> dict[str, Any]:
+        """NotFound when there is none."""
+        return await self.request("GET", _path(model), params=self.within())
+
+    async def wait_monitor(
+        self,
+        model: str,
+        timeout: float = TIMEOUT,  # noqa: ASYNC109 - the caller's word
+    ) -> dict[str, Any]:
+        """The monitor once its tool answers. DeadlineExceeded."""
+        seen = await self.monitor(model)
+        try:
+            async with asyncio.timeout(timeout):
+                while not seen["ready"]:
+                    await asyncio.sleep(_PAUSE)
+                    seen = await self.monitor(model)
+        except TimeoutError:
+            raise errors.DeadlineExceeded(
+                f"the monitor of {model} does not answer after {timeout:g} s",
+                hint=f"'mizzen monitor show {model}' says what it waits for",
+            ) from None
+        return seen
+
+    async def stop_monitor(self, model: str) -> None:
+        """Also when there is none."""
+        await self._control.request("DELETE", _path(model), params=self.within())
+
+    async def monitor_ticket(self, model: str) -> str:
+        """An address that opens the monitor in a browser: good once, and only for a minute."""
+        return str((await self.request("POST", f"{_path(model)}/ticket", params=self.within()))["url"])
+
+    async def scalars(
+        self,
+        model: str,
+        *,
+        tag: str | None = None,
+        version: str | int | None = None,
+        job: str | None = None,
+        points: int | None = None,
+    ) -> dict[str, Any]:
+        """What versions and jobs logged, by step, and how served versions do: {"tags", "series", "live"}."""
+        params = {"tag": tag, "version": version, "job": job, "points": points, **self.within()}
+        return await self.request("GET", f"{_path(model)}/scalars", params=params)
+
+
+def _path(model: str) -> str:
+    return f"/model/{escaped(model)}/monitor"

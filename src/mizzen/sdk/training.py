@@ -1,0 +1,190 @@
+"""Training in people's words: what a job is to do, waiting until it has, and why it has not."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from mizzen import errors
+
+if TYPE_CHECKING:
+    from mizzen.sdk.jobs import JobRef, Jobs
+
+ENDS: Final = ("Succeeded", "Failed")
+PATIENCE: Final = 60.0
+"""Seconds for which a plane that went away is waited for by those who wait for a job: it goes on meanwhile."""
+LAST_LINES: Final = 15
+_PAUSE: Final = 0.2
+_LONGEST_PAUSE: Final = 1.0
+_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|h|d)")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+Look = Callable[[Mapping[str, Any]], None]
+"""Is told how a job is doing."""
+
+
+def unseen(_job: Mapping[str, Any]) -> None:
+    """When nobody looks."""
+
+
+def spec_of(
+    *,
+    command: Sequence[str] | str | None = None,
+    params: Mapping[str, Any] | None = None,
+    dataset: Mapping[str, Any] | str | Path | None = None,
+    sha256: str | None = None,
+    secret: str | None = None,
+    replicas: int | Mapping[str, Any] | None = None,
+    cpu: float | str | None = None,
+    memory: str | None = None,
+    gpu: float | None = None,
+    priority: int | None = None,
+    restart: str | None = None,
+    deadline: float | str | None = None,
+    keep: int | None = None,
+    env: Mapping[str, Any] | None = None,
+    framework: str | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The spec of a TrainingJob, without what nothing was said of. Invalid for words that make no sense."""
+    fields: dict[str, Any] = {
+        "command": shlex.split(command) if isinstance(command, str) else list(command) if command else None,
+        "hyperparameters": dict(params) if params else None,
+        "dataset": None if dataset is None else dataset_of(dataset, sha256=sha256, secret=secret),
+        "resources": {name: str(value) for name, value in (("cpu", cpu), ("memory", memory)) if value is not None}
+        or None,
+        "gpu": gpu,
+        "priority": priority,
+        "restartPolicy": restart,
+        "activeDeadlineSeconds": None if deadline is None else _seconds(deadline),
+        "retention": None if keep is None else {"checkpoints": keep},
+        "env": [_variable(name, value) for name, value in env.items()] if env else None,
+        "frameworkType": framework,
+    }
+    fields["replicas" if isinstance(replicas, int) else "replicaSpecs"] = _replicas(replicas)
+    return {name: value for name, value in {**fields, **(more or {})}.items() if value is not None}
+
+
+def dataset_of(
+    given: Mapping[str, Any] | str | Path, *, sha256: str | None = None, secret: str | None = None
+) -> dict[str, Any]:
+    """Of `s3://bucket/prefix`, an http(s) address, or a path of the machine that trains."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    text = str(given)
+    scheme = urlsplit(text).scheme if "://" in text else ""
+    if sha256 is not None and scheme not in ("http", "https"):
+        raise errors.Invalid(f"a sha256 is for a dataset at an http(s) address, which '{text}' is not")
+    if secret is not None and scheme != "s3":
+        raise errors.Invalid(f"a secret is for a dataset in a bucket, which '{text}' is not", hint="s3://bucket/prefix")
+    if scheme == "s3":
+        bucket, _, prefix = text.removeprefix("s3://").partition("/")
+        return {"s3": _known(bucket=bucket, prefix=prefix, secret=secret)}
+    if scheme in ("http", "https"):
+        return {"http": _known(url=text, sha256sum=sha256)}
+    if scheme:
+        raise errors.Invalid(f"a dataset cannot be fetched by {scheme}", hint="s3://…, http(s)://… or a path")
+    return {"path": str(Path(text).absolute())}
+
+
+async def wait(plane: Jobs, job: JobRef, seconds: float | None, look: Look) -> dict[str, Any]:
+    """The job set once it has succeeded. TrainingFailed; DeadlineExceeded, and it goes on."""
+    try:
+        async with asyncio.timeout(seconds):
+            ended = await _ended(plane, job, look)
+    except TimeoutError:
+        raise errors.DeadlineExceeded(
+            f"job {job.id} has not ended after {seconds:g} s; it goes on",
+            hint=f"'mizzen train show {job.id}' shows how far it is, 'mizzen train stop {job.id}' ends it",
+        ) from None
+    if ended["state"] == "Succeeded":
+        return ended
+    raise await failure(plane, job, ended)
+
+
+async def failure(plane: Jobs, job: JobRef, ended: Mapping[str, Any]) -> errors.TrainingFailed:
+    """Why it failed, with what it printed last."""
+    told = told_of(ended)
+    reason, message = str(told.get("reason") or "Failed"), str(told.get("message") or "").strip()
+    text = f"job {job.id} failed: {reason}" + (f": {message}" if message else "")
+    lines = await _last_lines(plane, job) if reason != "Terminated" else []
+    if lines and lines[-1].partition("] ")[2] in message:  # it has been told by whoever saw it end
+        lines = []
+    printed = "\n  | ".join(["\nits log ends:", *lines]) if lines else ""
+    return errors.TrainingFailed(f"{text}{printed}", hint=f"all of its log: 'mizzen train logs {job.id}'")
+
+
+def told_of(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The condition that its state is the name of; empty when there is none."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one["type"] == job.get("state")), {})
+
+
+async def _ended(plane: Jobs, job: JobRef, look: Look) -> dict[str, Any]:
+    clock = asyncio.get_running_loop().time
+    failing_since: float | None = None
+    pause, known = _PAUSE, False
+    while True:
+        try:
+            now = await plane.job(job)
+        except errors.Unavailable:
+            failing_since = failing_since or clock()
+            if not known or clock() - failing_since > PATIENCE:
+                raise
+        except errors.NotFound as error:
+            if not known:
+                raise
+            raise errors.NotFound(
+                f"job {job.id} is gone: somebody deleted it, or its time was over after it had ended",
+                hint=f"what it saved is kept: 'mizzen version describe {job.model} {job.version}'",
+            ) from error
+        else:
+            known, failing_since = True, None
+            look(now)
+            if now["state"] in ENDS:
+                return now
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.2, _LONGEST_PAUSE)
+
+
+async def _last_lines(plane: Jobs, job: JobRef) -> list[str]:
+    try:
+        text = "".join([piece async for piece in plane.job_logs(job, tail=LAST_LINES)])
+    except errors.MizzenError:  # the failure of the job is the news; this one would hide it
+        return []
+    return text.splitlines()[-LAST_LINES:]
+
+
+def _replicas(given: int | Mapping[str, Any] | None) -> Any:
+    """{"Chief": 1, "Worker": 2}, or each with what a replica map says of it."""
+    if not isinstance(given, Mapping):
+        return given
+    return {name: {"replicas": value} if isinstance(value, int) else dict(value) for name, value in given.items()}
+
+
+def _variable(name: str, value: Any) -> dict[str, Any]:
+    """A text, or {"secret", "key"} for one of a secret's values."""
+    if not isinstance(value, Mapping):
+        return {"name": name, "value": str(value)}
+    if set(value) == {"secret", "key"}:
+        return {"name": name, "valueFrom": {"secretKeyRef": {"name": value["secret"], "key": value["key"]}}}
+    return {"name": name, **value}
+
+
+def _seconds(given: float | str) -> int:
+    """Whole seconds, at least one."""
+    if not isinstance(given, str):
+        return max(1, round(given))
+    parts = _DURATION.findall(given)
+    if not parts or "".join(number + unit for number, unit in parts) != given:
+        raise errors.Invalid(f"'{given}' is no duration", hint="write 90s, 30m, 2h, 1h30m or 2d")
+    return max(1, round(sum(float(number) * _SECONDS[unit] for number, unit in parts)))
+
+
+def _known(**fields: str | None) -> dict[str, str]:
+    return {name: value for name, value in fields.items() if value}

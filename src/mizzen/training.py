@@ -1,0 +1,297 @@
+"""For code that is being trained: its parameters, how far it is, and what it saves.
+
+    from mizzen import training
+
+    params = training.params(rate=0.1, epochs=20)
+    for epoch in range(params["epochs"]):
+        ...
+        training.report(epoch + 1, total=params["epochs"], loss=loss)
+        training.save_checkpoint(lambda path: joblib.dump(model, path), "model.joblib", step=epoch + 1, loss=loss)
+
+Nobody has to use it: all of it is environment variables and files, which the documentation of training names. It
+works outside of a job, too: parameters are the defaults, reports are printed, checkpoints go to the folder
+`checkpoints`.
+
+Standard library only, for Python 3.9 and newer: it is imported where nothing else of Mizzen is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    Source = str | os.PathLike[str] | Callable[[Path], Any]
+
+__all__ = [
+    "checkpoint_dir", "dataset_dir", "latest_checkpoint", "log_dir", "params", "rank", "report", "save_checkpoint",
+    "world_size",
+]  # fmt: skip
+
+_METRICS_FILE = "metrics.jsonl"
+_SAVING = ".saving-"
+_UNFINISHED = (".tmp", ".part")
+_ENDS_IN_NUMBER = re.compile(r"(\d+)(?:\.\w+)?$")
+_MOST_LINE = 1 << 20
+
+_lock = threading.Lock()
+_last: dict[str, Any] = {}
+"""What was reported last by this process."""
+
+
+def params(**defaults: Any) -> dict[str, Any]:
+    """The job's hyperparameters over `defaults`; outside of a job, the defaults."""
+    text = os.environ.get("MIZZEN_PARAMS")
+    given = json.loads(text) if text else {}
+    return {**defaults, **given}
+
+
+def report(step: int, total: int | None = None, message: str = "", **metrics: Any) -> None:
+    """Tell how far this is, and how well it does. Metrics are numbers; numpy's and such of one element will do.
+
+    What was told last is what `mizzen train show` shows; all of it is what a monitor draws. NaN is told as missing.
+    """
+    measured = _numbers(metrics)
+    now = time.time()
+    with _lock:
+        _last.clear()
+        _last.update(step=int(step), metrics=measured)
+    said = {"step": int(step), "total": None if total is None else int(total), "metrics": measured, "message": message}
+    progress = os.environ.get("MIZZEN_PROGRESS")
+    if progress:
+        _replace(Path(progress), {**said, "time": now})
+    else:
+        _print(said)
+    if os.environ.get("MIZZEN_LOG_DIR") and measured:
+        _append(log_dir() / _METRICS_FILE, {"step": int(step), "time": now, "metrics": measured})
+
+
+def save_checkpoint(source: Source, name: str | None = None, step: int | None = None, **metrics: Any) -> Path:
+    """Save a checkpoint: whole or not at all. Where it is then.
+
+    `source`: a file or folder, which is copied; or a function that gets a path and writes a file, or a folder, there.
+    `name`: what it is called; without one, as the file is. With a step it gets the step's number in its name, so that
+    the next one does not take its place. Metrics that are not given are those reported for the same step.
+    """
+    folder = checkpoint_dir()
+    name = _name(source, name, step)
+    _clear_unfinished(folder)
+    saving = Path(tempfile.mkdtemp(prefix=f"{_SAVING}{rank()}-{os.getpid()}-", dir=folder))
+    try:
+        made = _made(source, saving, name)
+        target = folder / (name if made == saving else made.name)
+        _sync(made)
+        os.utime(made)  # the newest is the one that was saved last, whenever its files were written
+        _describe(folder / f".{target.name}.meta.json", step, _numbers(metrics))
+        _move(made, target, saving)
+    finally:
+        shutil.rmtree(saving, ignore_errors=True)
+    _sync_folder(folder)
+    return target
+
+
+def latest_checkpoint() -> Path | None:
+    """The checkpoint that was saved last, to go on from: in this job, also by an earlier attempt or another replica."""
+    folder = Path(os.environ.get("MIZZEN_CHECKPOINT_DIR") or "checkpoints")
+    found = [entry for entry in folder.glob("*") if _is_checkpoint(entry.name)] if folder.is_dir() else []
+    return max(found, key=_age, default=None)
+
+
+def checkpoint_dir() -> Path:
+    """Where checkpoints are saved. What is renamed into it is one at once; the rest when the code ends well."""
+    return _made_folder(os.environ.get("MIZZEN_CHECKPOINT_DIR") or "checkpoints")
+
+
+def log_dir() -> Path:
+    """Where event files of TensorBoard go, and metrics."""
+    return _made_folder(os.environ.get("MIZZEN_LOG_DIR") or "logs")
+
+
+def dataset_dir(default: str | os.PathLike[str] | None = None) -> Path | None:
+    """Where the job's dataset lies; `default` when it has none, or outside of a job."""
+    named = os.environ.get("MIZZEN_DATASET_DIR") or default
+    return None if named is None else Path(named)
+
+
+def rank() -> int:
+    """Which of the processes that train together this is: 0 leads."""
+    return int(os.environ.get("RANK") or 0)
+
+
+def world_size() -> int:
+    """How many processes train together."""
+    return int(os.environ.get("WORLD_SIZE") or 1)
+
+
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for name, value in metrics.items():
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"metric {name!r} must be a number, not {type(value).__name__}: {error}") from error
+        found[name] = number if math.isfinite(number) else None
+    return found
+
+
+def _name(source: Source, name: str | None, step: int | None) -> str:
+    if name is None:
+        name = "checkpoint" if callable(source) else Path(source).name
+    if not _is_checkpoint(name) or name != os.path.basename(name):
+        raise ValueError(
+            f"{name!r} can be no checkpoint's name: without '/', not beginning with '.', not ending in .tmp or .part"
+        )
+    if step is None or _number_of(name) == int(step):
+        return name
+    stem, dot, suffix = name.partition(".")
+    return f"{stem}-{int(step)}{dot}{suffix}"
+
+
+def _made(source: Source, saving: Path, name: str) -> Path:
+    """What is to be renamed; `saving` itself when there are several files, none of which has the name."""
+    wanted = saving / name
+    if not callable(source):
+        given = Path(source)
+        if given.is_dir():
+            shutil.copytree(given, wanted)
+        else:
+            shutil.copy2(given, wanted)
+        return wanted
+    source(wanted)
+    written = sorted(saving.iterdir())
+    if not written:
+        raise ValueError(f"nothing was written to {wanted}: write a file, or a folder, at the path that is given")
+    # Some add a suffix to what they are told, some write several files whose names begin so.
+    return written[0] if len(written) == 1 else saving
+
+
+def _move(made: Path, target: Path, saving: Path) -> None:
+    """A folder cannot be renamed over one with files; one with this name goes out of the way first."""
+    if target.is_dir():
+        aside = Path(tempfile.mkdtemp(prefix=f"{_SAVING}{rank()}-{os.getpid()}-", dir=target.parent))
+        try:
+            os.replace(target, aside / "old")
+            os.replace(made, target)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+        return
+    if made == saving and target.exists():
+        target.unlink()
+    os.replace(made, target)
+
+
+def _describe(file: Path, step: int | None, metrics: Mapping[str, float | None]) -> None:
+    """What its file tells of a checkpoint; without one, its name and the last report do."""
+    with _lock:
+        last = dict(_last)
+    if not metrics and last and step in (None, last["step"]):
+        step, metrics = last["step"], last["metrics"]
+    if step is None and not metrics:
+        file.unlink(missing_ok=True)
+        return
+    _replace(file, {"step": None if step is None else int(step), "metrics": dict(metrics)})
+
+
+def _replace(file: Path, data: Mapping[str, Any]) -> None:
+    """Whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_name(f".{file.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    try:
+        new.write_text(json.dumps(data, allow_nan=False))
+        os.replace(new, file)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _append(file: Path, data: Mapping[str, Any]) -> None:
+    """In one write, so that lines of several processes do not mix."""
+    line = f"{json.dumps(data, allow_nan=False)}\n".encode()
+    if len(line) > _MOST_LINE:
+        raise ValueError(f"too many metrics in one report: {len(line)} bytes, {_MOST_LINE} at most")
+    handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(handle, line)
+    finally:
+        os.close(handle)
+
+
+def _print(said: Mapping[str, Any]) -> None:
+    of = f"/{said['total']}" if said["total"] is not None else ""
+    metrics = (f"{name}={'nan' if value is None else format(value, 'g')}" for name, value in said["metrics"].items())
+    print(" ".join([f"step {said['step']}{of}", *metrics, *filter(None, [said["message"]])]), flush=True)  # noqa: T201
+
+
+def _is_checkpoint(name: str) -> bool:
+    return bool(name) and not name.startswith(".") and not name.endswith(_UNFINISHED)
+
+
+def _age(entry: Path) -> tuple[int, int]:
+    try:
+        return entry.stat().st_mtime_ns, _number_of(entry.name)
+    except FileNotFoundError:  # another process put a newer one in its place
+        return 0, 0
+
+
+def _number_of(name: str) -> int:
+    found = _ENDS_IN_NUMBER.search(name)
+    return int(found[1]) if found else -1
+
+
+def _clear_unfinished(folder: Path) -> None:
+    """What an attempt of this replica left that was killed while it saved."""
+    for left in folder.glob(f"{_SAVING}{rank()}-*"):
+        owner = left.name[len(_SAVING) :].split("-")[1]
+        if owner != str(os.getpid()) and not _alive(owner):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, ValueError):
+        return True
+    return True
+
+
+def _made_folder(name: str) -> Path:
+    folder = Path(name)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _sync(path: Path) -> None:
+    """On disk, with all that is in it."""
+    if not path.is_dir():
+        _sync_file(path)
+        return
+    for inner, _, names in os.walk(path):
+        for name in names:
+            _sync_file(Path(inner, name))
+        _sync_folder(Path(inner))
+
+
+def _sync_file(file: Path) -> None:
+    if file.is_symlink() or not file.is_file():
+        return
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

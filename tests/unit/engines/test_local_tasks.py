@@ -1,0 +1,177 @@
+"""What is particular to tasks of the local engine: they outlive a supervisor, or it is known that they did not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from mizzen.blobs.files import FileBlobs
+from mizzen.engines.engine import Observation
+from mizzen.engines.local.engine import LocalEngine
+from mizzen.kinds.meta import Resource
+from mizzen.runs.places import JobPlace
+from mizzen.supervisor import procfs
+from mizzen.supervisor.client import ask
+from mizzen.supervisor.launch import launch
+from tests.contract.engines import observed, ready, reported, states
+from tests.contract.tasks import JOB_UID, SLEEPS, only, training
+from tests.support.supervised import IGNORES_TERM, Supervised, supervised, until
+
+
+def run(tmp_path: Path, body: Callable[[Supervised], Coroutine[Any, Any, None]], *, stop_timeout: float = 1.0) -> None:
+    async def main(plane: Supervised) -> None:
+        async with asyncio.timeout(120):
+            await body(plane)
+
+    with supervised(tmp_path / "d") as plane:
+        plane.start(stop_timeout=stop_timeout)
+        asyncio.run(main(plane))
+
+
+async def over(plane: Supervised, given: Resource, **options: Any) -> Observation:
+    """As an engine sees it that was just started."""
+    return await _with(plane, lambda engine: observed(engine, given, lambda seen: states(seen) == {"ended"}), **options)
+
+
+async def running(plane: Supervised, given: Resource) -> Observation:
+    return await _with(plane, lambda engine: ready(engine, given))
+
+
+async def _with(
+    plane: Supervised, act: Callable[[LocalEngine], Coroutine[Any, Any, Observation]], **options: Any
+) -> Observation:
+    engine = LocalEngine(plane.home, FileBlobs(plane.home.data_dir / "blobs"), python=sys.executable, **options)
+    try:
+        return await act(engine)
+    finally:
+        await engine.close()
+
+
+def anew(plane: Supervised) -> None:
+    launch(plane.home, python=sys.executable)
+    plane.note()
+
+
+def left(plane: Supervised, *, leave: bool) -> None:
+    pid = plane.note()
+    ask(plane.home, "stop", leave=leave)
+    until(lambda: procfs.start_of(pid) is None)
+
+
+def log(plane: Supervised) -> str:
+    file = JobPlace(plane.home.data_dir, JOB_UID).replica("worker-0").log(0)
+    return file.read_text() if file.exists() else ""
+
+
+def test_an_end_is_told_without_its_process(tmp_path: Path) -> None:
+    async def body(plane: Supervised) -> None:
+        seen = only(await over(plane, training("raise SystemExit(3)")))
+        assert seen.exit_code == 3
+        while plane.views():  # its runner may still be ending; then it is forgotten, and nothing shows as failed
+            assert only(await over(plane, training("raise SystemExit(3)"))) == seen
+        assert only(await over(plane, training("raise SystemExit(3)"))) == seen
+        assert plane.views() == {}
+
+    run(tmp_path, body)
+
+
+def test_one_that_is_left_running_is_adopted(tmp_path: Path) -> None:
+    async def body(plane: Supervised) -> None:
+        before = await running(plane, training(SLEEPS))
+        left(plane, leave=True)
+        anew(plane)
+        assert await running(plane, training(SLEEPS)) == before
+        os.kill(only(before).pid or 0, signal.SIGKILL)
+        lost = only(await over(plane, training(SLEEPS)))
+        assert (lost.exit_code, lost.reason, lost.retry) == (137, "RunnerLost", True), "nobody saw its exit code"
+
+    run(tmp_path, body)
+
+
+def test_one_that_ended_while_nobody_looked_is_known_by_its_record(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    waits = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\nraise SystemExit(5)"
+
+    async def body(plane: Supervised) -> None:
+        before = only(await running(plane, training(waits)))
+        left(plane, leave=True)
+        go.touch()
+        until(lambda: procfs.start_of(before.pid or 0) is None)
+        anew(plane)
+        seen = only(await over(plane, training(waits)))
+        assert (seen.exit_code, seen.reason, seen.started) == (5, "", before.started)
+
+    run(tmp_path, body)
+
+
+def test_one_that_was_stopped_with_the_plane_goes_on(tmp_path: Path) -> None:
+    async def body(plane: Supervised) -> None:
+        before = only(await running(plane, training(SLEEPS)))
+        until(lambda: log(plane).count("pid") == 1)
+        left(plane, leave=False)
+        anew(plane)
+        seen = only(await running(plane, training(SLEEPS)))
+        assert (seen.attempt, seen.started) == (0, before.started)
+        until(lambda: log(plane).count("pid") == 2)
+
+    run(tmp_path, body)
+
+
+def test_one_that_does_not_end_in_time_goes_on_all_the_same(tmp_path: Path) -> None:
+    deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
+
+    async def body(plane: Supervised) -> None:
+        before = only(await running(plane, training(deaf)))
+        until(lambda: log(plane).count("pid") == 1)
+        left(plane, leave=False)
+        assert procfs.start_of(before.pid or 0) is None
+        anew(plane)
+        assert only(await running(plane, training(deaf))).attempt == 0
+
+    run(tmp_path, body)
+
+
+def test_while_everything_is_being_stopped_what_was_told_stands(tmp_path: Path) -> None:
+    async def body(plane: Supervised) -> None:
+        before = await running(plane, training(SLEEPS))
+        plane.apply(plane.spec("plane", IGNORES_TERM, rank=0, grace=600))
+        until(lambda: plane.log("plane"))
+        os.kill(plane.note(), signal.SIGTERM)
+        until(lambda: procfs.start_of(only(before).pid or 0) is None)
+        told = reported(training(SLEEPS), before)
+        assert await _with(plane, lambda engine: engine.apply(told)) == before
+
+    run(tmp_path, body, stop_timeout=600)
+
+
+def test_one_that_went_down_with_everything_was_interrupted(tmp_path: Path) -> None:
+    async def body(plane: Supervised) -> None:
+        before = only(await running(plane, training(SLEEPS)))
+        until(lambda: log(plane))
+        command = int(log(plane).split()[1])
+        plane.kill()
+        for pid in (before.pid or 0, command):
+            os.kill(pid, signal.SIGKILL)
+            until(lambda pid=pid: procfs.start_of(pid) is None)  # type: ignore[misc]
+        anew(plane)
+        seen = only(await over(plane, training(SLEEPS)))
+        assert (seen.exit_code, seen.reason, seen.retry) == (137, "Interrupted", True)
+
+    run(tmp_path, body)
+
+
+def test_the_store_of_blobs_is_told_to_the_runner_and_not_to_its_command(tmp_path: Path) -> None:
+    says = "import os; print(sorted(name for name in os.environ if 'BLOB' in name), flush=True); raise SystemExit(1)"
+
+    async def body(plane: Supervised) -> None:
+        folder = f"file://{tmp_path / 'store'}"
+        seen = only(await over(plane, training(says), blob_secrets={"MIZZEN_BLOB_STORE": folder}))
+        assert seen.message.splitlines()[0] == "[]"
+        assert [*(tmp_path / "store").rglob("*")], "its log was put there"
+
+    run(tmp_path, body)
