@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes .venvs/<name> from each tests/conformance/requirements/<name>.txt, unless it is there as the file says; and
-# .venvs/typescript from the package-lock.json there, and .venvs/prometheus from Debian's package. Words are names: only
-# these.
+# .venvs/typescript from the package-lock.json there, and .venvs/prometheus from Debian's package; and installs Chromium
+# where it may. Words are names: only these.
 # $PYTHON is what to build on.
 set -eu
 
@@ -34,6 +34,17 @@ if wants prometheus && ! [ -x .venvs/prometheus/usr/bin/promtool ]; then
         echo "Cannot fetch prometheus. Its tests need promtool and prometheus: on Debian and Ubuntu from the package of" >&2
         echo "that name, elsewhere put both into .venvs/prometheus/usr/bin. All else can run without." >&2
         exit 1
+    }
+fi
+
+if wants chromium && ! { command -v chromium && command -v chromedriver; } >/dev/null; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        echo "Installing chromium and chromium-driver ..."
+        { apt-get update && apt-get install -y --no-install-recommends chromium chromium-driver fonts-dejavu-core; } >/dev/null 2>&1 || true
+    fi
+    { command -v chromium && command -v chromedriver; } >/dev/null || {
+        echo "No chromium here, which the tests of pages need; they are skipped. On Debian and Ubuntu:" >&2
+        echo "apt-get install chromium chromium-driver" >&2
     }
 fi
 

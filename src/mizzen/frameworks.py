@@ -23,6 +23,9 @@ WORD: Final = re.compile(r"[a-z][-_.a-z0-9]{0,62}")
 """What a framework may be called."""
 
 
+TRAINER: Final = "train.py"
+
+
 @dataclass(frozen=True, slots=True)
 class Framework:
     name: str
@@ -36,7 +39,7 @@ class Framework:
     """What the loader imports that is not part of a plain installation."""
     extra: str | None = None
     """The extra of this package that brings them."""
-    trainer: str = "train.py"
+    trainer: str = TRAINER
     """The file of a version that trains it, for jobs that name no command."""
     monitor: str = "scalars"
     """What shows its training: `tensorboard`, or our own viewer."""
@@ -130,6 +133,12 @@ def known() -> Mapping[str, Framework]:
 
 def find(name: str) -> Framework | None:
     return TABLE.get(name) or known().get(name)
+
+
+def trainer(name: str) -> str:
+    """The file of a version that trains it."""
+    found = find(name)
+    return TRAINER if found is None else found.trainer
 
 
 def broken() -> tuple[Broken, ...]:

@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import httpx2
 import psutil
@@ -231,6 +232,80 @@ def test_one_that_fails_for_good_fails_the_set(trainer: Trainer) -> None:
     assert "worker-1" in message
     assert "code 4" in message
     planes.wait_until(lambda: not planes_of(trainer, job), "the other one is stopped")
+
+
+LINGERS = """
+    import os, time
+    from pathlib import Path
+    folder = Path(os.environ["MIZZEN_CHECKPOINT_DIR"])
+    me = os.environ["MIZZEN_REPLICA"]
+    (folder / f".{me}").touch()
+    print(me, flush=True)
+    while not (folder / ".worker-1").exists() or (me == "worker-1" and not (folder / ".go").exists()):
+        time.sleep(0.05)
+    print(me, "ends", flush=True)
+"""
+
+
+@pytest.mark.parametrize("policy", ["Running", "All", "None"])
+def test_what_is_left_when_a_set_has_ended(trainer: Trainer, policy: str) -> None:
+    job = trainer.script(LINGERS, replicas=2, cleanPodPolicy=policy)
+    assert job.ended()["state"] == "Succeeded", job.why()
+    if policy == "None":
+        assert planes_of(trainer, job), "the other worker goes on"
+        (job.place.checkpoints / ".go").touch()
+        job.wait_for_line("worker-1 ends")
+    planes.wait_until(lambda: not planes_of(trainer, job), "none of its processes is left")
+    assert job.ended()["state"] == "Succeeded"
+    assert ("worker-1 ends" in job.logs()) == (policy == "None")
+
+
+def test_code_that_is_gone_is_told(trainer: Trainer) -> None:
+    version = trainer.version({"train.py": "print('a file that nobody else has')"})
+    found = trainer.got("GET", f"/model/{trainer.model}/version/{version}")
+    digest = next(each["digest"] for each in found["artifacts"]).removeprefix("sha256:")
+    (trainer.plane.data_dir / "blobs" / "sha256" / digest[:2] / digest).unlink()
+    job = trainer.start(version)
+    assert job.why()[0] == "CodeUnavailable", job.why()
+    assert job.printed() == []
+
+
+def test_it_is_a_kind_by_two_names_and_goes_when_it_is_deleted(trainer: Trainer, tmp_path: Path) -> None:
+    version = trainer.version({"train.py": HANGS})
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "apiVersion: sedna.io/v1alpha1\nkind: TrainingModel\nmetadata: {name: by-hand}\n"
+        f"spec: {{modelName: {trainer.model}, version: '{version}'}}\n"
+    )
+    trainer.plane.cli("apply", "-f", str(file))
+    job = Job(trainer, version, "by-hand")
+    job.wait_for_line("hangs")
+    trainer.plane.cli("delete", "trainingjob", "by-hand")
+    assert trainer.ask("GET", job.path).status_code == 404
+    assert not planes_of(trainer, job)
+
+
+def test_a_job_that_wants_a_gpu_says_that_there_is_none(trainer: Trainer) -> None:
+    job = trainer.script("print(1)", gpu=1)
+    now = job.until_state("Queued")
+    told = next(each for each in now["status"]["conditions"] if each["type"] == "Queued")
+    assert "GPU" in told["message"], told
+    job.stop()
+    job.ended()
+
+
+def test_the_best_are_kept_beside_the_newest(trainer: Trainer) -> None:
+    code = """
+        import json, os, pathlib
+        folder = pathlib.Path(os.environ["MIZZEN_CHECKPOINT_DIR"])
+        for step, loss in enumerate((0.5, 0.1, 0.4, 0.3, 0.2)):
+            (folder / f".step-{step}.meta.json").write_text(json.dumps({"step": step, "metrics": {"loss": loss}}))
+            (folder / f".step-{step}").write_text(str(loss))
+            os.rename(folder / f".step-{step}", folder / f"step-{step}")
+    """
+    job = trainer.script(code, retention={"checkpoints": 2, "best": 1, "metric": "loss", "mode": "min"})
+    assert job.ended()["state"] == "Succeeded", job.why()
+    planes.wait_until(lambda: [each["step"] for each in job.checkpoints] == [4, 3, 1], "the last two, and the best")
 
 
 def test_jobs_that_do_not_fit_wait_and_say_what_for(trainer: Trainer) -> None:

@@ -14,8 +14,6 @@ from mizzen.errors import Fault, Invalid
 from mizzen.kinds.findings import suggestion
 from mizzen.server.sources import Said
 
-TRAINING_SCRIPT = "train.py"
-"""What a job runs that names no command."""
 _OBJECT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -31,16 +29,16 @@ def recognised(
     if not framework:
         raise _unknown(looks)
     entrypoint = said.entrypoint or _default_entrypoint(framework, files, looks)
-    known = bool(files) and (entrypoint is not None or not _to_be_trained(said, files))
+    known = bool(files) and (entrypoint is not None or not _to_be_trained(said, framework, files))
     fault = _entrypoint_fault(framework, entrypoint, files, looks) if known else None
     if fault:
         raise Invalid.of("the version", (Fault("entrypoint", fault),))
     return framework, entrypoint
 
 
-def _to_be_trained(said: Said, files: Sequence[str]) -> bool:
+def _to_be_trained(said: Said, framework: str, files: Sequence[str]) -> bool:
     """Then what to load may be what a training job is still to make."""
-    return said.training or TRAINING_SCRIPT in files
+    return said.training or frameworks.trainer(framework) in files
 
 
 def _code(said: Said, files: Sequence[str]) -> bool:

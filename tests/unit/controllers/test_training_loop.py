@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mizzen.blobs.documents import Documents as NamedDocuments
 from mizzen.blobs.files import FileBlobs
 from mizzen.controllers.training.controller import Training
@@ -349,6 +351,32 @@ def test_surplus_checkpoints_go_while_a_job_runs_but_not_what_is_served(tmp_path
             report(here, uid, 5)
             await eventually(lambda: kept(here, {"job-1", "job-4", "job-5"}))
             await eventually(lambda: newest(here, 3, "job-5"))
+
+    asyncio.run(main())
+
+
+def test_what_is_served_while_it_is_removed_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remove = Shelf.remove
+
+    async def main() -> None:
+        running = asyncio.get_running_loop()
+        async with world(tmp_path) as here:
+
+            def served_meanwhile(shelf: Shelf, checkpoint: Checkpoint) -> bool:
+                if checkpoint.id == "job-2":
+                    new = inference_model("late", "3", checkpoint="job-2")
+                    asyncio.run_coroutine_threadsafe(here.store.create(new, "ann"), running).result(60)
+                return remove(shelf, checkpoint)
+
+            monkeypatch.setattr(Shelf, "remove", served_meanwhile)
+            await here.store.create(jobs.job(retention={"checkpoints": 1}), "ann")
+            await here.until("Running")
+            uid = (await here.store.get(Ref("TrainingJob", "job"))).meta.uid
+            for number in range(1, 4):
+                saved(here, uid, number)
+            report(here, uid, 3)
+            await eventually(lambda: kept(here, {"job-2", "job-3"}))
+            await eventually(lambda: newest(here, 2, "job-3"))
 
     asyncio.run(main())
 

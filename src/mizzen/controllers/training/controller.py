@@ -173,11 +173,11 @@ class Training:
             return None
         retention = spec.retention
         if keeping.surplus(found, retention, keeping.Served()):
-            where = Where(namespace=job.namespace, fields={"spec.modelName": job.model})
-            servers = await whole(store, "InferenceModel", where)
-            of_model = Where(namespace=job.namespace, labels=selectors.equal({MODEL_LABEL: job.model}))
-            served = keeping.served_by(servers, await whole(store, "Workload", of_model))
-            found = await asyncio.to_thread(self._results.keep, found, retention, served)
+            left = await asyncio.to_thread(self._results.keep, found, retention, await _served(store, job))
+            # Somebody may have begun to serve one while it was removed: whichever came first, it is there in the end.
+            served = await _served(store, job)
+            missed = [each for each in found if each not in left and served.holds(each)]
+            found = [*left, *await asyncio.to_thread(self._results.put_back, missed)]
         return saved_of(found)
 
     def _verdict(self, facts: TrainingFacts, spec: TrainingJobSpec, told: TrainingJobStatus) -> Verdict:
@@ -239,6 +239,13 @@ def _has_ended(child: Resource) -> bool:
 
 async def _children(store: Store, resource: Resource) -> tuple[Resource, ...]:
     return await whole(store, "Workload", Where(namespace=resource.meta.namespace, owner=resource.meta.uid))
+
+
+async def _served(store: Store, job: Job) -> keeping.Served:
+    where = Where(namespace=job.namespace, fields={"spec.modelName": job.model})
+    servers = await whole(store, "InferenceModel", where)
+    of_model = Where(namespace=job.namespace, labels=selectors.equal({MODEL_LABEL: job.model}))
+    return keeping.served_by(servers, await whole(store, "Workload", of_model))
 
 
 def _any_nodes(resource: Resource) -> tuple[Ref, ...]:

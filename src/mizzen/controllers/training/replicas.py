@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mizzen import frameworks
 from mizzen.controllers.training.sharing import Ask, sum_of
 from mizzen.kinds.meta import Meta, Resource
 from mizzen.kinds.model import ModelVersionSpec
@@ -23,8 +24,6 @@ from mizzen.kinds.training import (
 )
 from mizzen.kinds.workload import MODEL_LABEL
 
-SCRIPT = "train.py"
-"""What runs when nothing else is said, of a version that has it."""
 HOST = "127.0.0.1"
 _MAIN = ("tensorflow", "pytorch")
 """What the containers are called that TFJob and PyTorchJob mean."""
@@ -86,7 +85,8 @@ def command_of(spec: TrainingJobSpec, replica: Replica, version: ModelVersionSpe
     """Empty: nothing says what to run."""
     container = replica.container
     own = (*container.command, *container.args) if container is not None and container.command else ()
-    return spec.command or own or (("python", SCRIPT) if _has_script(version) else ())
+    script = script_of(version) if version is not None else ""
+    return spec.command or own or (("python", script) if script else ())
 
 
 def ask_of(spec: TrainingJobSpec, whole: Ask) -> Ask:
@@ -204,12 +204,11 @@ def _environment(spec: TrainingJobSpec, replica: Replica) -> tuple[dict[str, str
     return plain, secret
 
 
-def _has_script(version: ModelVersionSpec | None) -> bool:
-    """Of code that is in no files, nobody can tell before it is fetched."""
-    if version is None:
-        return False
+def script_of(version: ModelVersionSpec) -> str:
+    """What trains it; empty: it has no such file. Of code that is in no files, nobody can tell before it is fetched."""
+    script = frameworks.trainer(version.framework)
     in_git = not version.artifacts and version.code is not None and version.code.git is not None
-    return in_git or any(artifact.path == SCRIPT for artifact in version.artifacts)
+    return script if in_git or any(artifact.path == script for artifact in version.artifacts) else ""
 
 
 def _container_limits(container: Container | None) -> Mapping[str, str]:

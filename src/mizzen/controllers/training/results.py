@@ -76,6 +76,18 @@ class Results:
             gone.add(each.id)
         return [each for each in found if each.id not in gone]
 
+    def put_back(self, removed: list[Checkpoint]) -> list[Checkpoint]:
+        """Those that are there again. Their files were only just named by nobody."""
+        back = []
+        for each in removed:
+            try:
+                self._shelf.add(each)
+            except (MizzenError, OSError) as error:
+                log.warning("checkpoint %s is served, and cannot be put back: %s", each.id, error)
+                continue
+            back.append(each)
+        return back
+
     def clear(self, uid: str) -> None:
         """What a set that has ended needs no more: its checkpoints are in Blobs."""
         place = JobPlace(self._data_dir, uid)

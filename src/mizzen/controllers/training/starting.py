@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mizzen import frameworks
 from mizzen.controllers.training.facts import TrainingFacts
-from mizzen.controllers.training.replicas import SCRIPT, Replica, command_of, is_trusted, replicas_of
+from mizzen.controllers.training.replicas import Replica, command_of, is_trusted, replicas_of
 from mizzen.errors import Invalid
 from mizzen.kinds import placement, running
 from mizzen.kinds.model import ModelVersionSpec
@@ -56,7 +57,11 @@ def _nothing_to_run(spec: TrainingJobSpec, version: ModelVersionSpec | None) -> 
         if _image(spec, replica, version):
             message = "this engine runs no container images; give spec.command, or register a version with its code"
             return Blocked("ContainersUnsupported", message)
-        what = f"the version has no {SCRIPT}" if version is not None else "there is no version"
+        what = (
+            f"the version has no {frameworks.trainer(version.framework)}"
+            if version is not None
+            else "there is no version"
+        )
         message = f"nothing says what {replica.name} runs: {what}, and there is no spec.command"
         return Blocked("NothingToRun", message, final=True)
     return None
