@@ -19,11 +19,12 @@ generation.max-examples = {EXAMPLES or 15}  # a walk from one answer to the next
 
 # What they take has rules that no schema can say: files must be what is said of them, and have the digest that they are
 # sent under; a server is checked as a whole; an alias is of a version that is there; a token does not last for ever;
-# a secret has no more keys than it may have, however many come at once; a limit says something, a burst with a rate.
+# a secret has no more keys than it may have, however many come at once; a limit says something, a burst with a rate;
+# a job set and a monitor are checked as a whole, and contradict their paths in nothing.
 [[operations]]
 include-operation-id = [
     "addNextVersion", "addVersion", "sendUpload", "serve", "pointAlias", "createToken", "changeSecret",
-    "setLimit",
+    "setLimit", "train", "startMonitor",
 ]
 checks.positive_data_acceptance.enabled = false
 """

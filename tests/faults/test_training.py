@@ -211,7 +211,7 @@ def test_many_short_jobs_at_once(trainer: Trainer) -> None:
     version = trainer.version({"train.py": CHECKED})
     plane = psutil.Process(trainer.plane.pid("plane"))
     with ThreadPoolExecutor(8) as threads:
-        jobs = list(threads.map(lambda n: trainer.start(version, hyperparameters={"n": n}), range(60)))
+        jobs = list(threads.map(lambda n: trainer.start(version, hyperparameters={"n": n}), range(200)))
     most = 0
     for job in jobs:
         job.until_state("Succeeded", "Failed", timeout=600)

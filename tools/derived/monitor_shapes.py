@@ -25,7 +25,7 @@ _POINT: Schema = {
 }  # fmt: skip
 
 SHAPES: dict[str, Schema] = {
-    "NewMonitor": closed(fields_of(MonitorSpec)),
+    "NewMonitor": closed(fields_of(MonitorSpec, modelName=maybe(text("As the path says, if at all.")))),
     "MonitorView": always(shape(
         "The monitoring tool of a model.",
         name=text("The Monitor object."), **COMMON, status=ref("MonitorStatus"),

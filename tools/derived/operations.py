@@ -116,7 +116,7 @@ PARAMETERS: dict[str, tuple[Schema, str]] = {
     ),
     "timeout": (text(), "How long the caller waits. An answer comes at once."),
     "hash": (text(), "Of the document as the index names it: then it may be kept for ever."),
-    "tail": (NUMBER, "Only so many of the last lines."),
+    "tail": ({**NUMBER, "minimum": 0, "maximum": 1_000_000}, "Only so many of the last lines."),
     "follow": (FLAG, "Go on with what is printed from now on."),
     "places": (FLAG, "Say between the lines how far one has read, in lines that begin with a NUL."),
     "after": (rules.like(printed.PLACE), "Go on at a place that such a line told."),
@@ -359,7 +359,7 @@ TRAINING: tuple[Operation, ...] = (
     Operation("DELETE", _CHECKPOINT, "deleteCheckpoint", "Delete a checkpoint that nobody serves.",
               {200: "DeletedCheckpoint"}, query=HERE, conflicts=True),
     Operation("GET", f"{_CHECKPOINT}/files", "checkpointFiles", "All its files, as a tar archive.", {200: _BYTES},
-              query=HERE, media="application/x-tar"),
+              query=HERE, media="application/octet-stream"),
 )  # fmt: skip
 
 _MONITOR = "/model/{model}/monitor"

@@ -38,7 +38,7 @@ _JOB = {
 }  # fmt: skip
 
 SHAPES: dict[str, Schema] = {
-    "NewJob": closed(fields_of(TrainingJobSpec)),
+    "NewJob": closed(fields_of(TrainingJobSpec, modelName=maybe(text("As the path says, if at all.")))),
     "JobView": always(shape("One job set: all its replicas, under one id.", **_JOB)),
     "JobDescription": always(shape(
         "A job set, and what it does just now.",

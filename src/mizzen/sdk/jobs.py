@@ -172,12 +172,13 @@ class Jobs(Registry):
 
     async def newest_version(self, model: str) -> str:
         """The version that was registered last. NotFound when there is none."""
-        found = await self.versions(model)
+        hint = f"'mizzen train start {model} --code FOLDER' registers one and trains it"
+        try:
+            found = await self.versions(model)
+        except errors.NotFound as error:
+            raise errors.NotFound(error.message, hint=hint) from error
         if not found:
-            raise errors.NotFound(
-                f"model '{model}' has no version to train",
-                hint=f"'mizzen train start {model} --code FOLDER' registers one and trains it",
-            )
+            raise errors.NotFound(f"model '{model}' has no version to train", hint=hint)
         return str(found[-1]["spec"]["version"])
 
     async def _pieces(self, path: str, params: Mapping[str, Any]) -> AsyncIterator[str]:

@@ -64,7 +64,7 @@ async def files(request: Request) -> Response:
         "Content-Length": str(archive.size),
         "Content-Disposition": f'attachment; filename="{found.id}.tar"',
     }
-    return StreamingResponse(archive.chunks(), media_type="application/x-tar", headers=headers)
+    return StreamingResponse(archive.chunks(), media_type="application/octet-stream", headers=headers)
 
 
 async def delete(request: Request) -> Response:

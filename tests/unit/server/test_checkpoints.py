@@ -89,7 +89,7 @@ def test_all_files_come_as_one_archive(plane: Harness, iris: httpx2.Client, job:
     one = save(plane, job, "folder", files)
     answer = iris.get(f"{TRAIN}/{job}/checkpoint/{one.id}/files")
     assert answer.status_code == 200
-    assert answer.headers["content-type"] == "application/x-tar"
+    assert answer.headers["content-type"] == "application/octet-stream"
     assert int(answer.headers["content-length"]) == len(answer.content)
     with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
         held = {member.name: archive.extractfile(member) for member in archive.getmembers()}

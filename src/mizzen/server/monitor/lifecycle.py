@@ -114,8 +114,9 @@ async def _all(store: Store, model: Ref) -> tuple[Resource, ...]:
 async def _spec(request: Request, model: Ref) -> dict[str, Any]:
     """Refused when they may not have it so."""
     body = await read_object(request)
-    spec = {name: value for name, value in body.items() if value is not None}
-    if spec.setdefault("modelName", model.name) != model.name:
+    said = body.get("modelName")
+    spec = {**body, "modelName": model.name if said is None else said}
+    if spec["modelName"] != model.name:
         raise Invalid.of("the monitor", (Fault("modelName", f"must be '{model.name}', as the path says"),))
     trust.require(request, Resource(KIND.name, Meta(model.name, model.namespace), spec))
     return spec
