@@ -41,6 +41,8 @@ SLOW = {
     "tests/scenario/test_observed.py": 15,
     "tests/unit/engines/test_environments.py": 20,
     "tests/contract/test_engine": 20,
+    "tests/scenario/test_training.py": 100,
+    "tests/unit/runner": 55,
     "tests/contract/test_buckets.py": 25,
     "tests/contract/test_blob_s3.py": 20,
     "tests/contract/test_blob_documents.py": 10,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,6 +79,48 @@ def test_without_a_token_a_browser_sees_a_form_and_nothing_else(plane: planes.Te
 
 
 @pytest.mark.usefixtures("monitored")
+def test_its_own_port_lets_nobody_in_and_the_plane_gets_in_also_after_a_restart(
+    plane: planes.TestPlane,
+) -> None:
+    (process,) = _tensorboards(plane)
+    ports = {
+        each.laddr.port
+        for member in (process, *process.children(recursive=True))
+        for each in member.net_connections("tcp")
+        if each.status == "LISTEN"
+    }
+    own = next(word for word in process.cmdline() if word.startswith("--port=")).removeprefix("--port=")
+    assert ports == {int(own)}, "nothing else of it listens"
+    token = {"authorization": f"Bearer {plane.token()}"}
+    for path in ("/", f"{AT}/tool/", f"{AT}/tool/data/runs", f"{AT}/tool/ready"):
+        for headers in ({}, token):
+            refused = httpx2.get(f"http://127.0.0.1:{own}{path}", headers=headers, trust_env=False)
+            assert (refused.status_code, len(refused.text.splitlines())) == (403, 1)
+    assert httpx2.get(f"http://127.0.0.1:{own}/ready", trust_env=False).text == "ok\n"
+    key = (plane.data_dir / "run" / "show-key").read_text().strip()
+    assert key not in " ".join((*process.cmdline(), *process.environ().values()))
+
+    os.kill(plane.pid("plane"), signal.SIGKILL)
+    planes.wait_until(lambda: _runs(plane) == ["1/digits-1-aaaaa", "2/digits-2-aaaaa"], "it is seen through the plane")
+    assert _tensorboards(plane) == [process]
+    assert (plane.data_dir / "run" / "show-key").read_text().strip() == key
+
+
+def _runs(plane: planes.TestPlane) -> object:
+    """Those that TensorBoard has read; None: nobody answers."""
+    headers = {"authorization": f"Bearer {plane.token()}"}
+    try:
+        answer = httpx2.get(f"{plane.control_url}{AT}/tool/data/runs", headers=headers, trust_env=False, timeout=60)
+    except httpx2.TransportError:
+        return None
+    return answer.json()
+
+
+def _tensorboards(plane: planes.TestPlane) -> list[psutil.Process]:
+    return [each for each in planes.members(plane.data_dir) if "mizzen.showing.tensorboard" in each.cmdline()]
+
+
+@pytest.mark.usefixtures("monitored")
 def test_tensorboard_opens_with_a_ticket_and_shows_both_versions(
     plane: planes.TestPlane, admin: httpx2.Client, browser: Browser
 ) -> None:
@@ -124,7 +168,7 @@ def test_our_page_compares_versions_by_step(plane: planes.TestPlane, admin: http
 def test_ending_it_leaves_no_process_and_no_way_in(
     plane: planes.TestPlane, admin: httpx2.Client, browser: Browser
 ) -> None:
-    pids = [each.pid for each in planes.members(plane.data_dir) if "tensorboard" in " ".join(each.cmdline())]
+    pids = [each.pid for each in _tensorboards(plane)]
     assert pids
     assert admin.delete(f"{AT}?wait=true").json() == {"name": "digits", "deleted": True}
     planes.wait_until(lambda: not any(map(psutil.pid_exists, pids)), "its processes are gone")

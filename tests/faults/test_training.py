@@ -84,6 +84,35 @@ def test_whoever_is_killed_no_line_is_lost(trainer: Trainer, who: str) -> None:
 
 
 @pytest.mark.parametrize(("policy", "state"), [("ExitCode", "Succeeded"), ("Never", "Failed")])
+def test_what_a_killed_runner_had_not_heard_of_is_kept(trainer: Trainer, policy: str, state: str) -> None:
+    code = """
+        import os, pathlib, sys, time
+        from mizzen.training import save_checkpoint
+        if os.environ["MIZZEN_ATTEMPT"] != "0":
+            sys.exit()
+        print("begun", flush=True)
+        while not pathlib.Path(os.environ["MIZZEN_CHECKPOINT_DIR"], ".go").exists():
+            time.sleep(0.01)
+        for step in range(5):
+            save_checkpoint(lambda path: path.write_text("weights"), name="at", step=step)
+        print("saved", flush=True)
+        time.sleep(600)
+    """
+    job = trainer.script(code, restartPolicy=policy)
+    job.wait_for_line("begun")
+    [runner] = pids(trainer.plane, "runner", job)
+    os.kill(runner, signal.SIGSTOP)
+    (job.place.checkpoints / ".go").touch()
+    job.wait_for_line("saved")
+    assert job.checkpoints == []
+    os.kill(runner, signal.SIGKILL)
+    assert ended(job)["state"] == state, job.why()
+    assert sorted(each["step"] for each in job.checkpoints) == [0, 1, 2, 3, 4]
+    if state == "Failed":
+        assert job.why()[0] == "RunnerLost"
+
+
+@pytest.mark.parametrize(("policy", "state"), [("ExitCode", "Succeeded"), ("Never", "Failed")])
 def test_everything_goes_down_at_once(tmp_path: Path, policy: str, state: str) -> None:
     """As when the power fails: nothing is told to stop."""
     data = tmp_path / "data"

@@ -112,7 +112,8 @@ def test_whether_it_is_tried_again(
 def test_an_exit_code_is_told_with_the_last_words(trainer: Trainer) -> None:
     job = trainer.script("import sys\nsys.exit('the data is upside down')")
     assert "code 1" in job.why()[1]
-    assert "upside down" in job.why()[1]
+    assert "upside down" not in job.why()[1], "what it printed is for those who may read its log"
+    assert "upside down" in job.now()["lastLines"]
     killed = trainer.script("import os\nos.kill(os.getpid(), 9)")
     assert "137" in killed.why()[1]
 
@@ -400,9 +401,10 @@ def test_code_that_names_no_command_needs_a_train_py(trainer: Trainer) -> None:
     assert "train.py" in message
 
 
-def test_a_failing_import_is_in_log_and_message(trainer: Trainer) -> None:
+def test_a_failing_import_is_in_log_and_last_lines(trainer: Trainer) -> None:
     job = trainer.script("import no_such_module_of_anybody")
-    assert "no_such_module_of_anybody" in job.why()[1]
+    assert job.why()[0] == "ReplicaFailed"
+    assert "no_such_module_of_anybody" in job.now()["lastLines"]
     assert "ModuleNotFoundError" in job.logs()
 
 

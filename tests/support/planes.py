@@ -116,9 +116,14 @@ def members(data_dir: Path) -> list[psutil.Process]:
 
 
 def end_all(data_dir: Path) -> None:
-    for process in members(data_dir):
-        with contextlib.suppress(psutil.Error):
-            process.send_signal(signal.SIGKILL)
+    """Again and again: one that is killed last may have started another one before."""
+    for _ in range(20):
+        left = members(data_dir)
+        if not left:
+            return
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(signal.SIGKILL)
 
 
 def wait_until(condition: Callable[[], T], what: str, timeout: float = 60.0) -> T:

@@ -358,8 +358,11 @@ TRAINING: tuple[Operation, ...] = (
               query=HERE),
     Operation("DELETE", _CHECKPOINT, "deleteCheckpoint", "Delete a checkpoint that nobody serves.",
               {200: "DeletedCheckpoint"}, query=HERE, conflicts=True),
-    Operation("GET", f"{_CHECKPOINT}/files", "checkpointFiles", "All its files, as a tar archive.", {200: _BYTES},
-              query=HERE, media="application/octet-stream"),
+    Operation("GET", f"{_CHECKPOINT}/files", "checkpointFiles", "All its files, as a tar archive. Not for strangers.",
+              {200: _BYTES}, query=HERE, media="application/octet-stream", known=True),
+    Operation("POST", f"{_CHECKPOINT}/trust", "trustCheckpoint",
+              "Vouch for what a job of somebody else saved: its pickles may run. Needs `admin`.",
+              {200: "Checkpoint"}, query=HERE),
 )  # fmt: skip
 
 _MONITOR = "/model/{model}/monitor"

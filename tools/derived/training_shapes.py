@@ -25,8 +25,10 @@ _NUMBERS: Schema = {"type": "object", "additionalProperties": AMOUNT}
 _PROGRESS = shape(
     "As the code reported it last.",
     step=maybe(NUMBER), total=maybe(NUMBER), metrics=_NUMBERS, message=text(), time=maybe(text("When, in UTC.")),
-    fraction=maybe({**AMOUNT, "description": "From 0 to 1; where it is described only, as is the next."}),
-    eta_seconds=maybe({**AMOUNT, "description": "That are left at the pace so far. Null: nobody can know."}),
+    fraction=maybe({**AMOUNT, "description": "From 0 to 1; while it goes on, and where it is described."}),
+    eta_seconds=maybe({
+        **AMOUNT, "description": "That are left at the pace so far; where it is described. Null: nobody can know.",
+    }),
 )  # fmt: skip
 _JOB = {
     "id": text("The TrainingJob object."), **COMMON, "model": text(), "version": maybe(text("Null: it names none.")),
@@ -45,6 +47,7 @@ SHAPES: dict[str, Schema] = {
         **_JOB, spec=ref("TrainingJobSpec"),
         replicas={**OPEN, "description": "Active, succeeded and failed ones, by type."}, replicaStates=many(OPEN),
         metrics={**_NUMBERS, "description": "Their last values."},
+        lastLines=maybe(text("That it printed before a bad end; null for those who may not read its log.")),
         servers={
             **many(always(shape("", id=text("The server."), checkpoint_id=text()))),
             "description": "Who serves what it saved.",
@@ -54,9 +57,9 @@ SHAPES: dict[str, Schema] = {
         "What a job set saved at one time.",
         checkpoint_id=text(), uri=text("Where its file is; of several, its manifest."),
         name=text("What the code called it."), job=text(), model=text(), version=maybe(text()), step=maybe(NUMBER),
-        metrics=_NUMBERS, sha256=text("Over the paths and digests of its files."), size=NUMBER,
+        metrics=_NUMBERS, sha256=text("Of its file; of several, over their paths and digests."), size=NUMBER,
         created=maybe(text("When its save was complete, in UTC.")),
-        trusted={**FLAG, "description": "May be unpickled: whoever started the job may vouch for code."},
+        trusted={**FLAG, "description": "May be unpickled: who started the job may vouch for code, or another did."},
         framework=maybe(text()), entrypoint=maybe(text()),
         files=many(always(shape("", path=text(), digest=text(), size=NUMBER, uri=text()))),
         served_by={**many(text()), "description": "Servers. What is served is not deleted."},

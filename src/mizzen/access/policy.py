@@ -2,8 +2,8 @@
 
 What nothing allows is refused. `write` includes `read`; `admin` includes all and may grant; `predict` includes nothing.
 Whoever has no binding has exactly the rights of a stranger: on a plane that only this machine can reach, and unless its
-settings say otherwise, to read and to predict; never what processes printed, which processes there are and who may do
-what, nor secrets, users and the audit.
+settings say otherwise, to read and to predict; never what processes printed, files that were learnt, which processes
+there are and who may do what, nor secrets, users and the audit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ INCLUDED: dict[Verb, frozenset[Verb]] = {
 }
 
 CLOSED_KINDS = frozenset({"User", "Secret", "AuditEntry", "RoleBinding", "Workload"})
-CLOSED_SUBRESOURCES = frozenset({"logs", "monitor"})
-"""What strangers never see, however open the plane is: monitoring tools and what processes print say too much."""
+CLOSED_SUBRESOURCES = frozenset({"logs", "monitor", "files"})
+"""What strangers never see, however open the plane is: monitoring tools and what processes print say too much, and
+what was learnt is not theirs to take."""
 
 TELLING_KINDS = frozenset({"Revision", "Event"})
 """Kinds whose objects tell of objects of any kind, also of a closed one."""
@@ -57,7 +58,7 @@ class Target:
     kind: str
     name: str = ""
     subresource: str = ""
-    """`logs`, for what its processes wrote"""
+    """`logs`, for what its processes wrote; `files`, for what is in its checkpoints"""
     models: frozenset[str] = frozenset()
     """The names that a binding may name to reach this: the model it belongs to, or its own."""
     alias: str = ""

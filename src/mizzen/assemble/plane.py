@@ -60,6 +60,7 @@ from mizzen.server.fetching import Fetches
 from mizzen.server.identity import ADMIN
 from mizzen.server.jwks import IssuerKeys
 from mizzen.server.metrics import Inside
+from mizzen.server.monitor import showkey
 from mizzen.server.oidc import Oidc
 from mizzen.server.removal import finish_cascades
 from mizzen.server.tokens import AdminToken
@@ -118,7 +119,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         settings, store, blobs, context, gpus=len(gpus), here=machine.meta.name, poke=poke, now=_now
     )
     await jobs.prime(store)
-    monitors = Monitors(context, root, control_url=_control_url(listeners), installed=_is_installed)
+    monitors = _monitors(context, home, listeners)
     working = (Models(context), Versions(context), serving, graphs, jobs, monitors, Workloads(engine))
     happenings = _recorder(store)
     loop = Loop(store, [*working, *accepting], now=_now, recorder=happenings)
@@ -187,6 +188,12 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         await fetches.close()
         await engine.close()
         await store.close()
+
+
+def _monitors(context: Context, home: Home, listeners: Mapping[str, int]) -> Monitors:
+    """With the key that the tools they start ask for: without it, none runs."""
+    showkey.kept(home.run)
+    return Monitors(context, home.data_dir, control_url=_control_url(listeners), installed=_is_installed)
 
 
 def _watching(home: Home, tables: TablePublisher) -> tuple[Processes, Sampler]:

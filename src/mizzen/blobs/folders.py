@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from mizzen.blobs import content
+from mizzen.blobs.removing import remove_tree
 from mizzen.errors import Fault, Invalid, NotFound
 
 MOST_FILES = 5000
@@ -199,7 +199,7 @@ def _look(file: Path) -> tuple[int, ...]:
 
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+        remove_tree(path)
     else:
         path.unlink(missing_ok=True)
 

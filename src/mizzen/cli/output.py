@@ -182,7 +182,8 @@ def _echo(text: str, *, nl: bool = True, err: bool = False, colours: bool = Fals
     if stream is not None and stream.isatty():
         text = shown(text, colours=colours)
     try:
-        typer.echo(text, nl=nl, err=err)
+        # Without `color`, colours would be taken out of a log that goes to a file or a program.
+        typer.echo(text, nl=nl, err=err, color=True if colours else None)
     except BrokenPipeError:
         # What is still in the buffer would fail again when Python ends.
         nowhere = os.open(os.devnull, os.O_WRONLY)

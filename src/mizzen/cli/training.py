@@ -129,18 +129,29 @@ def checkpoints(
     job: JobArgument,
     *,
     get: Annotated[str | None, typer.Option("--get", metavar="ID", help="Fetch the files of this one.")] = None,
+    trust: Annotated[
+        str | None,
+        typer.Option("--trust", metavar="ID", help="Vouch for this one: it may be served, even if it is a pickle."),
+    ] = None,
     to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Into this folder; default: its id.")] = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """List what a job set saved, newest first; or fetch the files of one.
+    """List what a job set saved, newest first; or fetch the files of one, or vouch for it.
 
     \b
     Example:
       mizzen train checkpoints iris-1-x7k2p
       mizzen train checkpoints iris-1-x7k2p --get iris-1-x7k2p-0c29a1f0 --to best
+      mizzen train checkpoints iris-1-x7k2p --trust iris-1-x7k2p-0c29a1f0
     """
+    if get is not None and trust is not None:
+        raise typer.BadParameter("--get and --trust are two things: one after the other")
+    if trust is not None and to is None:
+        told = call(data_dir, lambda plane: plane.trust_checkpoint(job, trust), namespace)
+        output.outcome(told, form, f"{trust} is trusted: what is in it may run")
+        return
     if get is not None:
         folder = call(data_dir, lambda plane: plane.fetch_checkpoint(job, get, to or Path(get)), namespace)
         output.outcome({"checkpoint_id": get, "folder": str(folder)}, form, f"{get} is in {folder}")
@@ -151,7 +162,7 @@ def checkpoints(
     if form is not Format.TABLE:
         output.data({"items": items}, form)
     elif not items:
-        output.note(f"{job} has saved no checkpoint yet")
+        output.note(f"no checkpoint of {job} is kept: it has saved none yet, or they were removed")
     else:
         from mizzen.cli import training_views
 

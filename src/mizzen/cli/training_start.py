@@ -36,7 +36,8 @@ def start(
         typer.Argument(metavar="-- COMMAND…", help="What is run there; default: python train.py.", show_default=False),
     ] = None,
     code: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Register this folder first; the model is made when absent.")
+        Path | None,
+        typer.Option(metavar="PATH", help="Register this file or folder first; the model is made when absent."),
     ] = None,
     framework: Annotated[str | None, typer.Option(help="Of the code, when its files do not tell.")] = None,
     requirements: RequirementsFile = None,
@@ -91,6 +92,10 @@ def start(
         raise typer.BadParameter("--code becomes the next version: give it or VERSION, not both")
     if serve and not wait:
         raise typer.BadParameter("--serve needs the job's end: leave --no-wait out, or 'mizzen serve' later")
+    if follow and not wait:
+        raise typer.BadParameter("--follow needs the job's end: leave --no-wait out, or 'mizzen train logs -f' later")
+    if dataset is None and (sha256 is not None or secret is not None):
+        raise typer.BadParameter(f"{'--sha256' if sha256 is not None else '--secret'} is for --dataset: name that, too")
     required = words.required(requirements, requirement, none=no_requirements)
     if code is None and (required is not None or python is not None):
         raise typer.BadParameter("--requirements and --python are for --code: a version that is there has its own")
@@ -108,7 +113,7 @@ def start(
         restart=restart,
         deadline=deadline,
         keep=keep,
-        env=words.pairs(env or [], "--env"),
+        env=_env(env or []),
         framework=None if code is not None else framework,
     )
     steps = _Begun(model)
@@ -118,17 +123,19 @@ def start(
         if code is not None:
             from mizzen.sdk import deployment, requiring
 
+            training.refuse_unstartable(model, code, spec)
             added = await deployment.register_code(
                 plane, model, code, framework=framework, requirements=required, python=python
             )
             number = str(added["version"])
             steps.tell(f"registered version {number}{requiring.told(added)}")
         job = await _started(plane, model, number or await plane.newest_version(model), spec, steps)
-        if not wait:
-            return job
         from mizzen.cli import training_watch
 
         assert steps.job is not None
+        if not wait:
+            # Data is for programs, which look for themselves.
+            return await training_watch.begun(plane, steps.job, job) if form is Format.TABLE else job
         # With data on stdout, what is told meanwhile goes elsewhere.
         ended = await training_watch.wait(
             plane, steps.job, follow=follow, tell=_print if form is Format.TABLE else _aside
@@ -199,6 +206,10 @@ def _tell_end(job: dict[str, Any], *, waited: bool) -> None:
     id_, model, version = job["id"], job.get("model"), job.get("version")
     if not waited:
         output.say(f"{id_} trains version {version} of {model}")
+        from mizzen.cli import training_watch
+
+        if why := training_watch.obstacle(job):
+            output.note(why)
         output.note(f"'mizzen train logs {id_} -f' follows it, 'mizzen train show {id_}' shows how far it is")
         return
     from mizzen.cli import training_views
@@ -216,7 +227,10 @@ def _params(whole: str | None, single: list[str]) -> dict[str, Any]:
     given = read_data(whole, "--params", '{"rate": 0.1}') if whole is not None else {}
     if not isinstance(given, dict):
         raise typer.BadParameter('must be an object, such as {"rate": 0.1}', param_hint="'--params'")
-    return {**given, **{key: _value(text) for key, text in words.pairs(single, "--param").items()}}
+    _refuse_no_numbers(given, "--params")
+    each = {key: _value(text) for key, text in words.pairs(single, "--param").items()}
+    _refuse_no_numbers(each, "--param")
+    return {**given, **each}
 
 
 def _value(text: str) -> Any:
@@ -224,6 +238,24 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def _refuse_no_numbers(given: dict[str, Any], option: str) -> None:
+    """Python reads NaN and infinity; JSON has no word for them."""
+    for name, value in given.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError:
+            why = f"'{name}' is NaN or infinite, which is no JSON; as a text it is '\"NaN\"'"
+            raise typer.BadParameter(why, param_hint=f"'{option}'") from None
+
+
+def _env(given: list[str]) -> dict[str, str]:
+    found = words.pairs(given, "--env")
+    own = next((name for name in found if name.startswith("MIZZEN_")), None)
+    if own is not None:
+        raise typer.BadParameter(f"'{own}': names with MIZZEN_ are the plane's own", param_hint="'--env'")
+    return found
 
 
 def _dataset(text: str | None) -> str | None:

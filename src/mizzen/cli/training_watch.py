@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from mizzen import errors
 from mizzen.cli import output, training_views
 from mizzen.cli.live import duration
+from mizzen.sdk.training import LOG_ENDS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -28,6 +29,8 @@ _POINTS: Final = 200
 _REST: Final = 30.0
 """Seconds for the last of a log to come."""
 _NAME: Final = 18
+_LOOK: Final = 2.0
+"""Seconds for a job that nobody waits for to show what it waits for."""
 
 Job = Mapping[str, Any]
 T = TypeVar("T")
@@ -64,6 +67,8 @@ class Watching:
         if self.job is None:
             return ""
         line, state = training_views.line(self.job), str(self.job["state"])
+        if state == "Failed":  # whoever waits is told so by an error
+            return ""
         if state == self._told[0] and (now - self._told_at < _EVERY or training_views.steps(self.job) == self._told[1]):
             return ""
         self._told, self._told_at = (state, training_views.steps(self.job)), now
@@ -80,9 +85,10 @@ class Watching:
             drawn.append(f"  {training_views.bar(fraction, max(10, min(60, width - 30)))} {training_views.steps(job)}")
         for name, values in self._history.items():
             shown = training_views.number((progress.get("metrics") or {}).get(name, values[-1]))
-            drawn.append(f"  {name[:_NAME]:<{_NAME}} {shown:>10}  {training_views.sparkline(list(values))}".rstrip())
+            title, course = training_views.plain(name, _NAME), training_views.sparkline(list(values))
+            drawn.append(f"  {title:<{_NAME}} {shown:>10}  {course}".rstrip())
         said = str(progress.get("message") or (job.get("message") if job["state"] != "Running" else "") or "")
-        drawn += [f"  {line}" for line in said.splitlines()[:2]]
+        drawn += [f"  {training_views.plain(line)}" for line in said.splitlines()[:2]]
         drawn += [f"  │ {line}" for line in self.lines]
         return [output.shown(line)[:width] for line in drawn]
 
@@ -92,13 +98,39 @@ async def wait(plane: AsyncPlane, job: JobRef, *, follow: bool | None, tell: Cal
     None: how it is doing. TrainingFailed."""
     watching = Watching()
     if follow:
-        return await _beside(plane.wait_job(job), _hear(plane, job, tell), patience=_REST)
+        try:
+            return await _beside(plane.wait_job(job), _hear(plane, job, tell), patience=_REST)
+        except errors.TrainingFailed as failed:  # the end of the log has just been shown
+            raise errors.TrainingFailed(failed.message.partition(LOG_ENDS)[0], hint=failed.hint) from failed
     if follow is False:
         return await plane.wait_job(job)
     if not sys.stderr.isatty():
         return await plane.wait_job(job, look=lambda now: _note(watching, now))
     with _drawn(watching):
         return await _beside(plane.wait_job(job, look=watching.see), _hear(plane, job, watching.heard))
+
+
+async def begun(plane: AsyncPlane, ref: JobRef, job: dict[str, Any]) -> dict[str, Any]:
+    """The job set as it is once it runs, has ended, or waits for something; else after a short while."""
+    until = time.monotonic() + _LOOK
+    while time.monotonic() < until and _is_starting(job):
+        await asyncio.sleep(_LOOK / 20)
+        with contextlib.suppress(errors.MizzenError):  # it is started; this was a courtesy
+            job = await plane.job(ref)
+    return job
+
+
+def obstacle(job: Job) -> str:
+    """What it waits for, or why it failed already; empty when it goes its way."""
+    if job["state"] not in ("Queued", "Failed") or job.get("reason") in ("", "Starting"):
+        return ""
+    word = "it waits" if job["state"] == "Queued" else "it failed"
+    why = training_views.plain(job.get("message") or "")
+    return f"{word}: {training_views.plain(job['reason'])}" + (f": {why}" if why else "")
+
+
+def _is_starting(job: Job) -> bool:
+    return job["state"] == "Created" or (job["state"] == "Queued" and job.get("reason") in ("", "Starting"))
 
 
 async def _beside(main: Coroutine[Any, Any, T], side: Coroutine[Any, Any, None], *, patience: float = 0.0) -> T:

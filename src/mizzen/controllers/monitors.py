@@ -32,6 +32,9 @@ AGAIN = 60.0
 RELOAD_SECONDS = 5
 """Between two looks of TensorBoard at its files."""
 
+READY_PATH = "/ready"
+"""What a tool answers to everybody, and nothing else (`mizzen.showing.gate`)."""
+
 PACKAGES = {TENSORBOARD: "tensorboard"}
 """What a tool needs that is not part of a plain installation."""
 
@@ -144,12 +147,11 @@ def chosen(asked: str | None, framework: str, installed: frozenset[str]) -> Choi
 
 def tensorboard(data_dir: Path, model: Ref, spec: MonitorSpec) -> dict[str, Any]:
     """The spec of its Workload: plain data, and nothing that says nothing."""
-    path = tool_path(model)
     flags: Mapping[str, object] = {
         "logdir": places.events_of_model(data_dir, model.namespace, model.name),
         "host": "127.0.0.1",
         "port": "$(MIZZEN_PORT)",
-        "path_prefix": path.rstrip("/"),
+        "path_prefix": tool_path(model).rstrip("/"),
         "reload_interval": RELOAD_SECONDS,
         "window_title": f"{model.name} · TensorBoard",
     }
@@ -157,8 +159,8 @@ def tensorboard(data_dir: Path, model: Ref, spec: MonitorSpec) -> dict[str, Any]
     given = {"env": env.plain_values(spec.env), "secretEnv": secret}
     return {
         "purpose": "show",
-        "command": ["python", "-m", "tensorboard.main", *(f"--{flag}={value}" for flag, value in flags.items())],
-        "readyPath": path,
+        "command": ["python", "-m", "mizzen.showing.tensorboard", *(f"--{flag}={flags[flag]}" for flag in flags)],
+        "readyPath": READY_PATH,
         "replicas": 1,
         "restart": "Always",
         **{field: value for field, value in given.items() if value},

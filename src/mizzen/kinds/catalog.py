@@ -39,7 +39,7 @@ from mizzen.kinds.revision import RevisionSpec, RevisionStatus
 from mizzen.kinds.rollout import RolloutSpec, RolloutStatus
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.kinds.text import references
-from mizzen.kinds.training import TrainingJobSpec, TrainingJobStatus
+from mizzen.kinds.training import CHANGEABLE, TrainingJobSpec, TrainingJobStatus
 from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
 
 NOTHING_KNOWN = Context()
@@ -54,6 +54,8 @@ class Kind(Called):
     finalizers: tuple[str, ...] = ()
     fixed: frozenset[str] = frozenset()
     """Fields of the spec that never change after creation."""
+    anew: str = ""
+    """What to do instead of changing them."""
     name_faults: Callable[[str, Mapping[str, Any]], tuple[Fault, ...]] | None = None
     indexed: tuple[str, ...] = ()
     """Paths of text fields that field selectors may name, beside metadata.name and metadata.namespace."""
@@ -122,8 +124,8 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind.of(
         "TrainingJob", TrainingJobSpec, TrainingJobStatus,
-        finalizers=(CHILDREN_FINALIZER,), fixed=frozenset({"modelName", "version"}), indexed=OF_A_MODEL,
-        model="spec.modelName",
+        finalizers=(CHILDREN_FINALIZER,), fixed=_all_fields(TrainingJobSpec) - CHANGEABLE, anew="start another job",
+        indexed=OF_A_MODEL, model="spec.modelName",
     ),
     Kind.of(
         "InferenceModel", InferenceModelSpec, InferenceModelStatus,

@@ -98,8 +98,7 @@ REASONS: dict[str, str] = {
     "Terminated": "Somebody ended the job set. Its logs and checkpoints stay.",
     "DeadlineExceeded": "It ran for longer than `spec.activeDeadlineSeconds`, over all restarts.",
     "BackoffLimitExceeded": "Its replicas were started again `spec.backoffLimit` times, and one ended badly once more.",
-    "ReplicaFailed": "The command of a replica ended badly, for good by its restart policy; the message holds its last "
-    "lines.",
+    "ReplicaFailed": "The command of a replica ended badly, for good by its restart policy; its log says why.",
     "NothingToRun": "Neither command nor template says what to run, and the version has no `train.py`.",
     "CodeUntrusted": "The version is code, and nobody has vouched for it: `mizzen version trust` does.",
     "CodeUnavailable": "The version's files cannot be had.",

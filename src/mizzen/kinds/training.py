@@ -28,9 +28,15 @@ LEADERS = ("Chief", "Master")
 
 TRUSTED_ANNOTATION = "mizzen.dev/trusted"
 """`true`: whoever started the job may vouch for code, so what it saves may be unpickled. Stamped by admission alone."""
-
-TRUSTED_ANNOTATION = "mizzen.dev/trusted"
-"""`true` on a job whose author may vouch for code: what it saves may be unpickled. Stamped by admission."""
+IDEMPOTENCY_ANNOTATION = "mizzen.dev/idempotency"
+"""Which call made the job (`server/repeats.py`). Stamped by that call alone."""
+CHANGEABLE = frozenset(
+    {
+        "suspend", "priority", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "retention", "cleanPodPolicy",
+        "backoffLimit",
+    }
+)  # fmt: skip
+"""When it runs, for how long, and what is kept of it. All else is how it was trained, and stays the truth."""
 
 RestartPolicy = Literal["Never", "OnFailure", "Always", "ExitCode"]
 

@@ -1,6 +1,7 @@
 """The command: started in a process group of its own, told to stop, ended with all that it started.
 
-It stays in the runner's session, all of which the supervisor ends when the runner is gone.
+It stays in the runner's session, all of which the supervisor ends when the runner is gone. What leaves that session,
+and forgets its environment, is still below the runner, whose children orphans become (Linux).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +18,7 @@ from pathlib import Path
 
 NOT_FOUND = 127
 _PROC = Path("/proc")
+_PR_SET_CHILD_SUBREAPER = 36
 _LEFTOVERS = 2.0
 """Seconds in which the kernel ends what got KILL; what hangs in it longer is left."""
 
@@ -33,6 +36,7 @@ class Command:
     @classmethod
     def start(cls, argv: Sequence[str], python: str, cwd: Path, environment: Mapping[str, str], log: int) -> Command:
         """`log`: where it writes to; open to append, and the caller's. Raises CannotStart."""
+        _become_subreaper()
         words = [python, *argv[1:]] if argv[0] == "python" else list(argv)
         try:
             process = subprocess.Popen(
@@ -55,6 +59,7 @@ class Command:
     def code(self) -> int | None:
         """How it ended: killed by signal s is 128 + s. None while it runs."""
         code = self._process.poll()
+        self._reap()
         return 128 - code if code is not None and code < 0 else code
 
     def terminate(self) -> None:
@@ -73,13 +78,26 @@ class Command:
             time.sleep(0.01)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_LEFTOVERS)
+        self._reap()
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
+    def _reap(self) -> None:
+        """Orphans that ended: they are the runner's, which has no other children while a command runs."""
+        if sys.platform != "linux":
+            return
+        with suppress(ChildProcessError):
+            while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                if ended.si_pid == self.pid:  # whose code is asked for elsewhere
+                    return
+                os.waitpid(ended.si_pid, os.WNOHANG)
+
     def _family(self) -> Iterator[int]:
-        """Living processes of this session, or with the word of this start in their environment; never this one."""
+        """Living processes of this session, below this one, or with the word of this start in their environment; never
+        this one."""
+        below = _below(os.getpid())
         mine, session = os.getpid(), os.getsid(0)
         leads = session == mine  # else it is a terminal's, and others are in it, too
         word = f"MIZZEN_PROCESS_RUN={self._run}".encode() if self._run else None
@@ -90,11 +108,40 @@ class Command:
             with suppress(OSError, IndexError):
                 if entry.stat().st_uid != os.getuid():
                     continue
-                related = os.getpgid(pid) == self.pid or (leads and os.getsid(pid) == session)
+                related = pid in below or os.getpgid(pid) == self.pid or (leads and os.getsid(pid) == session)
                 if not related and word is not None:
                     related = word in (_PROC / entry.name / "environ").read_bytes().split(b"\0")
-                if related and (_PROC / entry.name / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+                if related and _stat(pid)[0] not in "ZX":
                     yield pid
+
+
+def _become_subreaper() -> None:
+    """Orphans below this process become its children instead of init's."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _below(pid: int) -> set[int]:
+    """All that descends from it."""
+    children: dict[int, list[int]] = {}
+    for entry in os.scandir(_PROC) if _PROC.is_dir() else ():
+        if entry.name.isdigit():
+            with suppress(OSError, IndexError, ValueError):
+                children.setdefault(int(_stat(int(entry.name))[1]), []).append(int(entry.name))
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        new = [child for child in children.get(waiting.pop(), ()) if child not in found]
+        found.update(new)
+        waiting += new
+    return found
+
+
+def _stat(pid: int) -> list[str]:
+    """Its state, then its parent's pid, and more. OSError."""
+    return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
 def _explained(word: str, cwd: Path, error: Exception) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from mizzen.blobs.removing import remove_tree
 from mizzen.blobs.room import Room
 from mizzen.runner.entries import is_name
 
@@ -23,6 +23,6 @@ def discard_halves(folder: Path) -> None:
             continue
         with suppress(OSError):
             if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
+                remove_tree(path)
             else:
                 path.unlink()

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mizzen.blobs.folders import MOST_FILES
+from mizzen.runs import progress, reading
 
 UNFINISHED = (".tmp", ".part")
 _ENDS_IN_NUMBER = re.compile(r"(\d{1,18})$")
 _MOST_META = 1 << 20
+DEEPEST = 50
+"""Folders within each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,15 @@ class Found:
     """Path and file, ordered by path. A file alone has its own name as its path."""
     signature: str
     """Changes with its files, as far as the disk tells without reading them."""
-    newest: float
-    """When the last of them was written to."""
+    written_ns: int
+    """When the last of them was written to; nanoseconds since 1970."""
     left_out: int
     """Links, pipes and sockets in it, which are not kept."""
+
+    @property
+    def newest(self) -> float:
+        """When the last of them was written to; seconds since 1970."""
+        return self.written_ns / 1e9
 
 
 def is_name(name: str) -> bool:
@@ -38,16 +44,27 @@ def is_name(name: str) -> bool:
 
 
 def names(folder: Path) -> list[str]:
-    """Of what may be checkpoints, in order. Those that are no text are left out."""
+    """Of what may be checkpoints, in order. Those that are no text are there, too: see `is_text`."""
     try:
-        found = sorted(os.listdir(folder))
-    except FileNotFoundError:
+        return sorted(name for name in os.listdir(folder) if is_name(name))
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return [name for name in found if is_name(name) and name == name.encode(errors="replace").decode()]
+
+
+def is_text(name: str) -> bool:
+    return name == name.encode(errors="replace").decode()
+
+
+def shown(name: str) -> str:
+    """Whatever it is called, in one line that can be printed."""
+    text = os.fsencode(name).decode(errors="backslashreplace") if not is_text(name) else name
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)[:200]
 
 
 def look(folder: Path, name: str) -> Found | None:
-    """None when it is gone, or there is no file in it. ValueError when there are too many, or they have odd names."""
+    """None when it is gone, or there is no file in it. ValueError, saying why, when it cannot be kept; OSError."""
+    if not is_text(name):
+        raise ValueError("its name is not UTF-8")
     top = folder / name
     files: list[tuple[str, Path, os.stat_result]] = []
     left_out = 0
@@ -56,7 +73,9 @@ def look(folder: Path, name: str) -> Found | None:
         if stat.S_ISREG(found.st_mode):
             files.append((name, top, found))
         elif stat.S_ISDIR(found.st_mode):
-            left_out = _walk(top, top, files)
+            left_out = _walk(top, files)
+        else:
+            raise ValueError("it is a link, a pipe, a socket or a device, and only files and folders are kept")
     except FileNotFoundError:
         return None
     if not files:
@@ -66,7 +85,7 @@ def look(folder: Path, name: str) -> Found | None:
     return Found(
         files=tuple((path, file) for path, file, _ in files),
         signature=hashlib.sha256("\0".join(words).encode()).hexdigest(),
-        newest=max(at.st_mtime for *_, at in files),
+        written_ns=max(at.st_mtime_ns for *_, at in files),
         left_out=left_out,
     )
 
@@ -74,14 +93,28 @@ def look(folder: Path, name: str) -> Found | None:
 def told(folder: Path, name: str) -> tuple[int | None, dict[str, float]] | None:
     """Step and metrics, as its own file beside it tells them; None without one."""
     try:
-        with (folder / f".{name}.meta.json").open("rb") as file:
-            data = json.loads(file.read(_MOST_META))
+        data = json.loads(reading.small(folder / f".{name}.meta.json", _MOST_META)[0])
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(data, Mapping):
         return None
-    step = data.get("step")
-    return step if isinstance(step, int) else None, numbers(data.get("metrics"))
+    return progress.count(data.get("step")), progress.numbers(data.get("metrics"))
+
+
+def whole_since(folder: Path, name: str) -> float | None:
+    """When it was renamed into place, though nobody looked; None when that cannot be told.
+
+    A rename changes the times of no content, but that of the entry itself. Within a tick of the clock they are alike:
+    then only a file of its own beside it, which `mizzen.training` writes, tells that it is whole.
+    """
+    try:
+        found, own = look(folder, name), (folder / name).lstat()
+    except (OSError, ValueError):
+        return None
+    if found is None:
+        return None
+    moved = own.st_ctime_ns > max(own.st_mtime_ns, found.written_ns)
+    return own.st_ctime if moved or told(folder, name) is not None else None
 
 
 def step_of(name: str) -> int | None:
@@ -95,34 +128,34 @@ def step_of(name: str) -> int | None:
             return None
 
 
-def numbers(given: Any) -> dict[str, float]:
-    """Of what was told, whatever is a number."""
-    if not isinstance(given, Mapping):
-        return {}
-    return {
-        str(name): float(value)
-        for name, value in given.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    }
-
-
-def _walk(top: Path, folder: Path, files: list[tuple[str, Path, os.stat_result]]) -> int:
+def _walk(top: Path, files: list[tuple[str, Path, os.stat_result]]) -> int:
+    """Adds its files; how much of it was left out."""
     left_out = 0
-    for entry in os.scandir(folder):
-        try:
-            found = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            continue
-        path = Path(entry.path)
-        if stat.S_ISDIR(found.st_mode):
-            left_out += _walk(top, path, files)
-        elif stat.S_ISREG(found.st_mode):
-            name = path.relative_to(top).as_posix()
-            if name != name.encode(errors="replace").decode():
-                raise ValueError("a file in it has a name that is not UTF-8")
-            files.append((name, path, found))
-            if len(files) > MOST_FILES:
-                raise ValueError(f"there are more than {MOST_FILES:,} files in it; pack them into one")
-        else:
-            left_out += 1
+    waiting = [(top, "", 1)]
+    while waiting:
+        folder, above, depth = waiting.pop()
+        with os.scandir(folder) as listed:
+            for entry in listed:
+                try:
+                    found = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                name = f"{above}{entry.name}"
+                if stat.S_ISDIR(found.st_mode):
+                    waiting.append((Path(entry.path), f"{name}/", depth + 1))
+                elif stat.S_ISREG(found.st_mode):
+                    files.append((name, Path(entry.path), found))
+                else:
+                    left_out += 1
+                _check(name, len(files), depth + stat.S_ISDIR(found.st_mode))
     return left_out
+
+
+def _check(name: str, files: int, depth: int) -> None:
+    """ValueError: it is no checkpoint with this in it."""
+    if depth > DEEPEST:
+        raise ValueError(f"it has more than {DEEPEST} folders within each other; pack them into one file")
+    if not is_text(name):
+        raise ValueError(f"the name of '{shown(name)}' in it is not UTF-8")
+    if files > MOST_FILES:
+        raise ValueError(f"there are more than {MOST_FILES:,} files in it; pack them into one")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import errno
 
-from mizzen.errors import NoRoom
+from mizzen.errors import MizzenError, NoRoom, Unavailable
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_PASSING = (
+    *_FULL, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE,
+    errno.ETIMEDOUT, errno.EBUSY, errno.EROFS,
+)  # fmt: skip
 NO_ROOM = "the disk is full: delete something on it, then start the job again"
 
 
@@ -30,6 +34,16 @@ def is_full(error: BaseException | None) -> bool:
     return False
 
 
+def may_pass(error: BaseException) -> bool:
+    """Is it the store, the disk or the machine that has to get better, and not what it was about?"""
+    if isinstance(error, Unavailable | NoRoom) or is_full(error):
+        return True
+    return isinstance(error, OSError) and error.errno in _PASSING
+
+
 def said(error: BaseException) -> str:
-    """In one line."""
+    """In one line: what is wrong, and then what to do, as somebody would say it."""
+    if isinstance(error, MizzenError) and error.hint:
+        whole = str(error).removesuffix(f"\nhint: {error.hint}").rstrip(".;")
+        return " ".join(f"{whole}; {error.hint}".split())[:1000]
     return " ".join(str(error).split())[:1000] or type(error).__name__

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mizzen.blobs.files import Entry, FileBlobs
+from mizzen.blobs.removing import remove_tree
 from mizzen.errors import Invalid, MizzenError, NoRoom, NotFound, Unavailable
 from mizzen.runner import publishing
 from mizzen.runner.failing import NO_ROOM, Failed, is_full, said
@@ -101,7 +101,7 @@ class Fetching(threading.Thread):
             elif self._task.files:
                 self._blobs.lay_out(self._task.files, target)
             else:
-                shutil.rmtree(target, ignore_errors=True)
+                remove_tree(target)
                 target.mkdir(parents=True)
         except (NotFound, Invalid) as error:
             raise Failed("CodeUnavailable", f"the code of version {self._task.version}: {said(error)}") from error

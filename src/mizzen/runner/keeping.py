@@ -96,7 +96,7 @@ class Keeper(threading.Thread):
             try:
                 pause = _LOOK_AGAIN if self._step() else None
                 self.trouble = None
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and tried again
+            except Exception as error:  # noqa: BLE001 - told, and tried again: it is no single entry's fault, see `Publisher`
                 self.trouble = error
                 pause = min(2 * (pause or 0.5), _LONGEST_PAUSE)
         self.ended()
@@ -119,10 +119,10 @@ class Keeper(threading.Thread):
         with self._work:
             size, finishing, told = self._size, self._finishing, self._told
             names = list(self._renamed)
-        for name in names:
-            self._publisher.renamed(name)
+        if names:
+            self._publisher.renamed(names)
             with self._work:
-                self._renamed.remove(name)
+                del self._renamed[: len(names)]
         if told:
             self._publisher.take_told()
             self._told = False
@@ -131,6 +131,7 @@ class Keeper(threading.Thread):
             swept = self._publisher.sweep(alone=self._alone())
         published = self._publisher.publish()
         if finishing and swept and published:
+            self._publisher.look_over()
             self.saved = True
         if self._log is None and (size or finishing):
             self._log = self._log_of(self._task.attempt)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _SIGNS = ("MemoryError", "bad_alloc", "Unable to allocate", "can't allocate memory", "Cannot allocate memory")
 """In what it printed last: Python, C++, numpy, PyTorch, the system."""
+TOO_LITTLE = "it was refused memory: raise spec.resources.memory, or make it keep less"
 
 
 def killings() -> int:

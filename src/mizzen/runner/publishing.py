@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,9 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.errors import Invalid, NotFound
 from mizzen.runner import entries
 from mizzen.runner.entries import Found
+from mizzen.runner.failing import may_pass, said
 from mizzen.runner.ledger import Complete, Ledger, Ledgers, locked
+from mizzen.runner.printing import append_line
 from mizzen.runs import records
 from mizzen.runs.checkpoints import Checkpoint, Shelf, checkpoint_id, digest_of
 from mizzen.runs.places import JobPlace
@@ -27,6 +29,8 @@ from mizzen.runs.records import File, Progress, Task
 
 QUIET = 5.0
 """Seconds after which an entry that was written in place counts as finished, though other replicas still run."""
+MOST_NOTES = 100
+"""That one runner makes."""
 
 
 class Publisher:
@@ -45,77 +49,100 @@ class Publisher:
         self.notes: dict[str, str] = {}
         """What people should know of entries, by name."""
 
-    def begin(self) -> None:
-        """Before the command starts: what nobody knows to be complete may be half of something."""
-        with self._ledgers.open() as ledger:
-            ledger.doubtful = {
-                name: found.signature
-                for name in entries.names(self._folder)
-                if (found := self._look(name)) is not None and not _known(ledger, name, found)
-            }
+    def begin(self) -> list[str]:
+        """Before the command starts: what nobody knows to be complete may be half of something. As `take_whole`."""
+        self._ledgers.compact()
+        whole = self.take_whole()
+        looked = self._looked(entries.names(self._folder))
+        with self._ledgers.open(sync=True) as ledger:
+            ledger.doubt({name: found.signature for name, found in looked if not _known(ledger, name, found)})
+        return whole
 
-    def renamed(self, name: str) -> None:
-        """It is complete as it is now. Nothing happens when it is gone already: the code may do what it likes."""
-        if not entries.is_name(name):
-            return
-        found = self._look(name)
-        if found is None:
-            return
-        with self._ledgers.open() as ledger:
-            if not _known(ledger, name, found):
-                ledger.complete[name] = Complete(found.signature, time.time())
-            ledger.doubtful.pop(name, None)
+    def take_whole(self) -> list[str]:
+        """What was renamed into place while nobody looked is complete, too. Its names."""
+        since = {name: entries.whole_since(self._folder, name) for name in entries.names(self._folder)}
+        whole = {name: at for name, at in since.items() if at is not None}
+        self._completed(whole)
+        return list(whole)
+
+    def renamed(self, names: Iterable[str]) -> None:
+        """They are complete as they are now. Nothing happens to those that are gone: the code may do what it likes."""
+        self._completed(dict.fromkeys(filter(entries.is_name, names), time.time()))
 
     def take_told(self) -> None:
         """Where renames cannot be seen: what `mizzen.training` saved says so, in a file that is written first."""
-        for name in entries.names(self._folder):
-            if entries.told(self._folder, name) is not None:
-                self.renamed(name)
+        names = entries.names(self._folder)
+        self.renamed(name for name in names if entries.told(self._folder, name) is not None)
 
     def sweep(self, *, alone: bool) -> bool:
         """The command has ended well: what it wrote in place is complete. False: some of it may be another replica's,
         unless `alone`, and has to be looked at again."""
         settled = True
-        with self._ledgers.open() as ledger:
-            for name in entries.names(self._folder):
-                found = self._look(name)
-                if found is None or _known(ledger, name, found) or ledger.doubtful.get(name) == found.signature:
+        looked = self._looked(entries.names(self._folder))
+        with self._ledgers.open(sync=True) as ledger:
+            for name, found in looked:
+                if _known(ledger, name, found) or ledger.doubtful.get(name) == found.signature:
                     continue
                 if alone or time.time() - found.newest >= QUIET:
-                    ledger.complete[name] = Complete(found.signature, found.newest)
+                    ledger.completed(name, Complete(found.signature, found.newest))
                 else:
                     settled = False
         return settled
 
+    def look_over(self) -> None:
+        """Tell what can be no checkpoint, and stands among them. At the end, however that came."""
+        self._looked(entries.names(self._folder))
+
     def publish(self) -> bool:
         """All that is complete and not published. False: some of it changed meanwhile, and has to be tried again."""
         with self._ledgers.open() as ledger:
-            pending = [name for name, entry in ledger.complete.items() if not entry.id]
+            pending = ledger.pending()
         done = [self._publish_one(name) for name in pending]
-        return all(done)
+        # Once for all of them: what is not on disk when all goes down is read again, and is the checkpoint it was.
+        with self._ledgers.open(sync=True):
+            return all(done)
+
+    def _completed(self, since: Mapping[str, float]) -> None:
+        """They are complete as they are now."""
+        looked = self._looked(since)
+        with self._ledgers.open(sync=True) as ledger:
+            for name, found in looked:
+                if not _known(ledger, name, found):
+                    ledger.completed(name, Complete(found.signature, since[name]))
+                ledger.trust(name)
 
     def _publish_one(self, name: str) -> bool:
         # A lock of its own: this may take long, and who starts meanwhile must not wait for it.
         with locked(self._turn):
             with self._ledgers.open() as ledger:
                 entry = ledger.complete.get(name)
-            if entry is None or entry.id:  # another runner was faster
+            if entry is None or not entry.pending:  # another runner was faster
                 return True
             found = self._look(name)
-            checkpoint = self._put(name, found, entry) if found is not None else None
-            again = self._look(name)
-            if found is None or again is None:
-                self._settle(name, entry, None)
-                return True
-            if checkpoint is None or again.signature != found.signature:
-                self._settle(name, entry, replace(entry, signature=again.signature))
-                return False
-            if self._shelf.add(checkpoint):
-                self.published += 1
-            self._settle(name, entry, Complete(found.signature, entry.at, checkpoint.id))
+            try:
+                known = self._published(name, found, entry) if found is not None else None
+            except Exception as error:
+                if found is None or may_pass(error):
+                    raise
+                # Whatever is odd about it: no attempt to come would do better, and the job has to end.
+                self._note(name, f"was not kept: {_why(error)}")
+                known = replace(entry, signature=found.signature, left_out=True)
+            self._settle(name, entry, known)
+        return known is None or not known.pending
+
+    def _published(self, name: str, found: Found, entry: Complete) -> Complete | None:
+        """What is known of it then; None: it is gone."""
+        checkpoint = self._put(name, found, entry)
+        again = self._look(name)
+        if again is None:
+            return None
+        if checkpoint is None or again.signature != found.signature:
+            return replace(entry, signature=again.signature)
+        if self._shelf.add(checkpoint):
+            self.published += 1
         if found.left_out:
-            self.notes[name] = f"checkpoint '{name}' is kept without {found.left_out} links, pipes or sockets in it"
-        return True
+            self._note(name, f"was kept without {found.left_out} links, pipes or sockets in it")
+        return Complete(found.signature, entry.at, checkpoint.id)
 
     def _settle(self, name: str, entry: Complete, known: Complete | None) -> None:
         """What is known of it now; unless another one was renamed into its place meanwhile, which is still to do."""
@@ -123,9 +150,9 @@ class Publisher:
             if ledger.complete.get(name) != entry:
                 return
             if known is None:
-                del ledger.complete[name]
+                ledger.forget(name)
             else:
-                ledger.complete[name] = known
+                ledger.completed(name, known)
 
     def _put(self, name: str, found: Found, entry: Complete) -> Checkpoint | None:
         """None when a file went away meanwhile."""
@@ -144,7 +171,7 @@ class Publisher:
         step, metrics = self._told(name)
         framework, entrypoint = self._recognised(files)
         return Checkpoint(
-            id=checkpoint_id(task.job, name, sha256),
+            id=checkpoint_id(task.job, name, sha256, found.written_ns),
             namespace=task.namespace,
             model=task.model,
             version=task.version,
@@ -179,12 +206,33 @@ class Publisher:
         except (OSError, Invalid):
             return "", ""
 
+    def _looked(self, names: Iterable[str]) -> list[tuple[str, Found]]:
+        """Those that are there, and may be kept."""
+        looked = ((name, self._look(name)) for name in names)
+        return [(name, found) for name, found in looked if found is not None]
+
     def _look(self, name: str) -> Found | None:
+        """Never with the ledger open: what cannot be kept is noted there."""
         try:
             return entries.look(self._folder, name)
-        except ValueError as error:
-            self.notes[name] = f"'{name}' is not kept as a checkpoint: {error}"
+        except (ValueError, OSError) as error:
+            if may_pass(error):
+                raise
+            self._note(name, f"was not kept: {_why(error)}")
             return None
+
+    def _note(self, name: str, what: str) -> None:
+        """For people: in the report while it goes on, and once, by one of all runners, in a log that stays."""
+        shown = entries.shown(name)
+        text = f"checkpoint '{shown}' {what}"
+        if self.notes.get(name) == text or len(self.notes) >= MOST_NOTES:
+            return
+        self.notes[name] = text
+        with self._ledgers.open() as ledger:
+            new = ledger.note(shown, text)
+        if new:
+            with suppress(OSError):
+                append_line(self._job.replica(self._task.replica).log(self._task.attempt), f"mizzen: {text}")
 
 
 def _known(ledger: Ledger, name: str, found: Found) -> bool:
@@ -205,9 +253,23 @@ def restore(task: Task, job: JobPlace, blobs: FileBlobs) -> None:
             alone = [file.path for file in found.files] == [found.name]
             _lay_out(blobs, found, new if alone else new / found.name)
             records.write(new / f".{found.name}.meta.json", {"step": found.step, "metrics": dict(found.metrics)})
+            _know(job, new, found)
             break
     new.mkdir(parents=True, exist_ok=True)
     new.rename(job.checkpoints)
+
+
+def _know(job: JobPlace, folder: Path, checkpoint: Checkpoint) -> None:
+    """What is laid out there is that checkpoint, and no new one."""
+    laid_out = entries.look(folder, checkpoint.name)
+    if laid_out is None:
+        return
+    ledgers = Ledgers(job)
+    try:
+        with ledgers.open(sync=True) as ledger:
+            ledger.completed(checkpoint.name, Complete(laid_out.signature, checkpoint.created, checkpoint.id))
+    finally:
+        ledgers.close()
 
 
 def _lay_out(blobs: FileBlobs, checkpoint: Checkpoint, target: Path) -> None:
@@ -216,3 +278,9 @@ def _lay_out(blobs: FileBlobs, checkpoint: Checkpoint, target: Path) -> None:
         target.with_name(f".{target.name}.laid").unlink()
     for file in checkpoint.files:
         (target / file.path).chmod(0o644)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"it cannot be read: {error.strerror or said(error)}"
+    return said(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {said(error)}"

@@ -2,7 +2,7 @@
 
     exit record there? ─────────────────────────────────────────► ends with that code
     begun, its end noted ───────────────────────────► keeping
-    begun, not stopped: all went down at once ──────► keeping, as Interrupted
+    begun, not stopped: all went down at once ──────► keeping, as Interrupted, or RunnerLost if the engine noted that
     else
       fetching ──► running ──(the command ends)────► keeping ──► exit record, last of all
          │            │                                 │
@@ -79,6 +79,7 @@ class End:
     retry: bool = False
     started: float | None = None
     ended: float = 0.0
+    last_lines: str = ""
 
 
 Ended = Literal["itself", "told", "room"]
@@ -125,11 +126,14 @@ class Runner:
         stopped = self._place.stopped(self._task.attempt)
         self._telling.reserve()
         started = begun["started"] if begun is not None else None
+        self._telling.went_on(started)
         if begun is not None and "end" in begun:
             stopped.unlink(missing_ok=True)
             return End(**begun["end"])
-        if begun is not None and not stopped.exists():
-            return End(KILLED, "Interrupted", EXIT_REASONS["Interrupted"], True, started, time.time())
+        lost = self._place.lost(self._task.attempt).exists()
+        if begun is not None and (lost or not stopped.exists()):
+            reason = "RunnerLost" if lost else "Interrupted"
+            return self._noted(End(KILLED, reason, EXIT_REASONS[reason], True, started, time.time()))
         fetched = self._fetched()
         return self._ran(fetched, started)
 
@@ -185,15 +189,12 @@ class Runner:
             self._put_away(sweep=False, seconds=_WHEN_STOPPED)
             raise _Stopped
         if why == "room":
-            end = End(code, "NoRoom", f"{NO_ROOM}\n{printed.last_lines()}", retry=True)
+            end = End(code, "NoRoom", NO_ROOM, retry=True, last_lines=printed.last_lines())
         else:
             end = self._explained(code, printed, oom < memory.killings())
         if end.reason == "NoRoom":
             discard_halves(self._job.checkpoints)
-        end = replace(end, started=started, ended=ended)
-        with suppress(OSError):
-            records.write(self._place.begun(attempt), {"started": started, "end": asdict(end)})
-        return end
+        return self._noted(replace(end, started=started, ended=ended))
 
     def _watched(self, command: Command, printed: Printed, renames: Renames, keeper: Keeper) -> tuple[int, Ended]:
         """Until it ends: its code, and why."""
@@ -235,18 +236,18 @@ class Runner:
             keeper = self._begin_keeping()
             if not keeper.saved and not end.reason:
                 reason, why = ("NoRoom", NO_ROOM) if keeper.full else ("StorageUnavailable", keeper.message)
-                return replace(end, code=end.code or 1, reason=reason, message=_joined(why, end), retry=True)
+                return replace(end, code=end.code or 1, reason=reason, message=why, retry=True)
         return end
 
     def _begin_keeping(self, *, anew: bool = False) -> Keeper:
-        """`anew`: before the command is started."""
+        """`anew`: before the command is started. What is found first was saved while nobody looked."""
         if self._keeper is None:
             publisher = Publisher(self._task, self._job, self._blobs, lambda: self._said.last)
-            if anew:
-                publisher.begin()
+            whole = publisher.begin() if anew else publisher.take_whole()
             self._keeper = Keeper(publisher, self._keeping, self._task, self._job)
             self._keeper.ended = self._bell.ring
             self._keeper.start()
+            self._keeper.renamed(whole)
         return self._keeper
 
     def _keeping(self, attempt: int) -> Keeping:
@@ -277,10 +278,16 @@ class Runner:
             return End(0)
         lines = printed.last_lines()
         if (code == KILLED and killed_for_memory) or memory.is_told(lines):
-            return End(code, "OutOfMemory", lines)
+            return End(code, "OutOfMemory", memory.TOO_LITTLE, last_lines=lines)
         if free_bytes(self._job.folder) < _LITTLE:
-            return End(code, "NoRoom", f"{NO_ROOM}\n{lines}", retry=True)
-        return End(code, message=lines)
+            return End(code, "NoRoom", NO_ROOM, retry=True, last_lines=lines)
+        return End(code, last_lines=lines)
+
+    def _noted(self, end: End) -> End:
+        """Whoever is started for this attempt from now on runs nothing, and goes on with keeping."""
+        with suppress(OSError):
+            records.write(self._place.begun(self._task.attempt), {"started": end.started, "end": asdict(end)})
+        return end
 
     def _note_stop(self) -> None:
         with suppress(OSError):
@@ -293,8 +300,9 @@ class Runner:
     def _record(self, end: End) -> int:
         """The last of all that is written."""
         exit_ = Exit(
-            self._task.attempt, end.code, end.reason, end.message, end.started, end.ended or time.time(), end.retry
-        )
+            self._task.attempt, end.code, end.reason, end.message, end.started, end.ended or time.time(), end.retry,
+            end.last_lines,
+        )  # fmt: skip
         if end.reason:
             _last_words(self._environ, end.message)
         self._telling.end(exit_)
@@ -303,10 +311,6 @@ class Runner:
             with suppress(OSError):
                 keeper.drop_logs()
         return end.code
-
-
-def _joined(why: str, end: End) -> str:
-    return f"{why}\n{end.message}" if end.message else why
 
 
 def _room(data_dir: Path, environ: Mapping[str, str]) -> Room | None:

@@ -52,6 +52,10 @@ class Telling:
         self._report = replace(self._report, pid=pid, started=started)
         self.tell("running")
 
+    def went_on(self, started: float | None) -> None:
+        """Of a command that was started by a runner before this one."""
+        self._report = replace(self._report, started=started)
+
     def end(self, exit_: Exit) -> None:
         """Durable when this returns. OSError, when it cannot be however long it is tried."""
         deadline = time.monotonic() + _PATIENCE
@@ -62,7 +66,7 @@ class Telling:
                 self._reserve.unlink(missing_ok=True)
                 if not is_full(error) or time.monotonic() > deadline:
                     raise
-                exit_ = replace(exit_, message=exit_.message[-500:])
+                exit_ = replace(exit_, message=exit_.message[-500:], last_lines=exit_.last_lines[-500:])
                 time.sleep(0.2)
             else:
                 self._reserve.unlink(missing_ok=True)

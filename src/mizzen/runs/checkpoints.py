@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, Self
 
 from mizzen.errors import Invalid, NotFound
@@ -25,7 +25,8 @@ ID = re.compile(r"[a-z0-9][-a-z0-9]{0,99}")
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     id: str
-    """`<job>-<8 digits of sha256>`: the same content of one job, saved under one name, is one checkpoint."""
+    """`<job>-<12 digits of a sha256>`, over its name, its content and when that was written: who publishes it twice
+    publishes one, and the same content that is saved again is another one."""
     namespace: str
     model: str
     version: str
@@ -36,13 +37,13 @@ class Checkpoint:
     """What the code called it."""
     files: tuple[File, ...]
     sha256: str
-    """Over the paths and digests of its files."""
+    """Of its file, when it has only one; else over the paths and digests of its files. 64 hexadecimal digits."""
     created: float
     """When its save was complete; seconds since 1970."""
     step: int | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     trusted: bool = False
-    """Whoever started the job may vouch for code: it may be unpickled."""
+    """Whoever started the job may vouch for code, or somebody who may has: it may be unpickled."""
     framework: str = ""
     """What its files are, as far as they tell."""
     entrypoint: str = ""
@@ -66,12 +67,17 @@ class Checkpoint:
 
 
 def digest_of(files: Iterable[File]) -> str:
-    listing = "".join(f"{file.path}\0{file.digest}\0" for file in sorted(files, key=lambda file: file.path))
+    """Of one file its own, as `sha256sum` tells it, wherever it stands."""
+    ordered = sorted(files, key=lambda file: file.path)
+    if len(ordered) == 1:
+        return ordered[0].digest.removeprefix("sha256:")
+    listing = "".join(f"{file.path}\0{file.digest}\0" for file in ordered)
     return hashlib.sha256(listing.encode()).hexdigest()
 
 
-def checkpoint_id(job: str, name: str, sha256: str) -> str:
-    return f"{job}-{hashlib.sha256(f'{name}:{sha256}'.encode()).hexdigest()[:8]}"
+def checkpoint_id(job: str, name: str, sha256: str, written_ns: int) -> str:
+    """`written_ns`: when the last of its files was written, as the disk tells every runner."""
+    return f"{job}-{hashlib.sha256(f'{name}:{sha256}:{written_ns}'.encode()).hexdigest()[:12]}"
 
 
 class Documents(Protocol):
@@ -93,6 +99,13 @@ class Shelf:
     def add(self, checkpoint: Checkpoint) -> bool:
         """False when it is there already. The caller has put its files."""
         return self._documents.put(_name(checkpoint), json.dumps(checkpoint.to_json()).encode(), new=True)
+
+    def vouch(self, checkpoint: Checkpoint) -> Checkpoint:
+        """It, trusted from now on."""
+        trusted = checkpoint if checkpoint.trusted else replace(checkpoint, trusted=True)
+        if trusted is not checkpoint:
+            self._documents.put(_name(trusted), json.dumps(trusted.to_json()).encode())
+        return trusted
 
     def find(self, namespace: str, model: str, version: str, id_: str) -> Checkpoint | None:
         """By its id, which is safe to be anything."""

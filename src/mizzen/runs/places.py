@@ -12,6 +12,7 @@
         <attempt>.times       when the log had grown how far (`times.py`)
         <attempt>.begun       its command was started
         <attempt>.stopped     it was told to stop, and did: it goes on when the same attempt is asked for again
+        <attempt>.lost        its runner was killed: one more puts away what the command saved, and runs it no more
         <attempt>.exit.json   how it ended by itself; written last of all
 <data_dir>/events/<namespace>/<model>/<version, or `unversioned`>/<job>[/<replica>]
                               MIZZEN_LOG_DIR: event files, `metrics.jsonl`; with the replica when there are several
@@ -64,6 +65,9 @@ class ReplicaPlace:
 
     def stopped(self, attempt: int) -> Path:
         return self.folder / f"{attempt}.stopped"
+
+    def lost(self, attempt: int) -> Path:
+        return self.folder / f"{attempt}.lost"
 
     def exit(self, attempt: int) -> Path:
         return self.folder / f"{attempt}.exit.json"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mizzen.runs import reading
 from mizzen.runs.places import ReplicaPlace
 from mizzen.runs.records import Progress
 
@@ -25,9 +26,8 @@ MOST_HISTORY = 4 << 20
 def read(place: ReplicaPlace) -> Progress | None:
     """The last report; None when there is none that can be read."""
     try:
-        with place.progress.open("rb") as file:
-            data = json.loads(file.read(MOST_BYTES))
-        written = place.progress.stat().st_mtime
+        content, written = reading.small(place.progress, MOST_BYTES)
+        data = json.loads(content)
     except (OSError, ValueError, RecursionError):
         return None
     return parsed(data, written) if isinstance(data, dict) else None
@@ -35,17 +35,26 @@ def read(place: ReplicaPlace) -> Progress | None:
 
 def parsed(data: Mapping[str, Any], written: float) -> Progress:
     """`written`: when, for a report that does not say it."""
-    metrics = data.get("metrics")
-    pairs = list(metrics.items())[:MOST_METRICS] if isinstance(metrics, dict) else []
-    told = {str(name)[:LONGEST_NAME]: number for name, value in pairs if (number := _number(value)) is not None}
     message, time = data.get("message"), _number(data.get("time"))
     return Progress(
-        step=_count(data.get("step")),
-        total=_count(data.get("total")),
-        metrics=told,
+        step=count(data.get("step")),
+        total=count(data.get("total")),
+        metrics=numbers(data.get("metrics")),
         message=message[:LONGEST_MESSAGE] if isinstance(message, str) else "",
         time=written if time is None else time,
     )
+
+
+def numbers(given: Any) -> dict[str, float]:
+    """Of what was told, whatever is a number; not too many of them."""
+    pairs = list(given.items())[:MOST_METRICS] if isinstance(given, dict) else []
+    return {str(name)[:LONGEST_NAME]: number for name, value in pairs if (number := _number(value)) is not None}
+
+
+def count(value: Any) -> int | None:
+    """A step, if it is one."""
+    number = _number(value)
+    return int(number) if number is not None and abs(number) < 2**63 else None
 
 
 def eta(place: ReplicaPlace, now: Progress, started: float | None) -> float | None:
@@ -78,7 +87,7 @@ def _beginning(past: Path, now: Progress) -> tuple[int, float] | None:
 
 def _lines(path: Path) -> list[bytes]:
     try:
-        with path.open("rb") as file:
+        with reading.opened(path) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - MOST_HISTORY))
             return file.read(MOST_HISTORY).splitlines()[1 if size > MOST_HISTORY else 0 :]
@@ -94,8 +103,3 @@ def _number(value: Any) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
-
-
-def _count(value: Any) -> int | None:
-    number = _number(value)
-    return int(number) if number is not None and abs(number) < 2**63 else None

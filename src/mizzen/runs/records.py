@@ -10,6 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from mizzen.runs import reading
+
+MOST_BYTES = 64 << 20
+"""Of one record."""
 Phase = Literal["fetching", "running", "keeping"]
 """Of a runner: it brings code and data, the command runs, it puts away what the command left."""
 
@@ -119,12 +123,14 @@ class Exit:
     reason: str = ""
     """Empty: the command ended, and `code` says how. Else one of `EXIT_REASONS`."""
     message: str = ""
-    """What to do about it, or the last lines that it printed."""
+    """In our own words: what it was, and what to do about it. Whoever may read the job may read them."""
     started: float | None = None
     """When the command was; None: it never was."""
     ended: float = 0.0
     retry: bool = False
     """The command never ran, or something else than it failed, and another attempt may do better."""
+    last_lines: str = ""
+    """That the command printed, when it ended badly. For those only who may read the job's log."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -180,9 +186,9 @@ def write(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """None when it is not there, or is none of ours."""
+    """None when it is not there, or is none of ours: code that runs beside it may have put anything there."""
     try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        data = json.loads(reading.small(path, MOST_BYTES)[0])
+    except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None

@@ -154,7 +154,7 @@ async def _failure(
     if not keep:
         await plane.delete("inferencemodels", server)
         hint = f"it stays registered as {model} version {version}; 'mizzen serve {model} {version}' tries it again"
-    if UNTRUSTED in reason:
+    if UNTRUSTED in reason and "--trust " not in reason:  # of a checkpoint, the message tells how
         hint = f"let an admin of the model run 'mizzen version trust {model} {version}'; {hint}"
     return errors.ModelFailed(f"{server} cannot be served ({broken['reason']}): {reason}{printed}", hint=hint)
 

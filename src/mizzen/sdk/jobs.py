@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
 from mizzen.sdk.calls import escaped
-from mizzen.sdk.registry import Objects, Registry, _model
+from mizzen.sdk.registry import Objects, Registry, _model, _version
 
 if TYPE_CHECKING:
     from mizzen.sdk.training import Look
@@ -43,7 +44,7 @@ class Jobs(Registry):
         with the same key start one within a day.
         """
         headers = {"idempotency-key": key or uuid.uuid4().hex}
-        path = f"{_model(model)}/train/{escaped(version)}"
+        path = f"{_model(model)}/train/{_version(model, version)}"
         return await self.request("POST", path, body=dict(spec), params=self.within(), headers=headers, repeatable=True)
 
     async def jobs(
@@ -52,7 +53,7 @@ class Jobs(Registry):
         """Job sets that go on or wait, newest first: of a model, of one version of it, or all. `state`: all,
         ongoing, succeeded or failed."""
         if model is not None:
-            path = f"{_model(model)}/train" + ("" if version is None else f"/{escaped(version)}")
+            path = f"{_model(model)}/train" + ("" if version is None else f"/{_version(model, version)}")
             return _newest_first(await self._all(path, {"state": state}))
         names = {str(item["spec"]["modelName"]) async for item in self.objects("trainingjobs")}
         turns = asyncio.Semaphore(_AT_ONCE)
@@ -77,7 +78,7 @@ class Jobs(Registry):
 
     async def job(self, job: JobRef | str) -> dict[str, Any]:
         """How it is doing: state, conditions, replicas, progress, and what came of it. NotFound."""
-        return await self.request("GET", await self.job_path(job), params=self.within())
+        return await self._of_job("GET", job)
 
     async def wait_job(
         self,
@@ -123,16 +124,15 @@ class Jobs(Registry):
 
     async def stop_job(self, job: JobRef | str, *, wait: bool = True) -> dict[str, Any]:
         """End it; logs and checkpoints stay. One that has ended stays as it is. With `wait`, until it has ended."""
-        params = {"wait": wait or None, **self.within()}
-        return await self.request("DELETE", await self.job_path(job), params=params, timeout=TIMEOUT if wait else None)
+        return await self._of_job("DELETE", job, wait=wait or None, timeout=TIMEOUT if wait else None)
 
     async def suspend_job(self, job: JobRef | str) -> dict[str, Any]:
         """Stop all its replicas until it is resumed. Conflict when it has ended."""
-        return await self.request("POST", f"{await self.job_path(job)}/suspend", params=self.within())
+        return await self._of_job("POST", job, "/suspend")
 
     async def resume_job(self, job: JobRef | str) -> dict[str, Any]:
         """Let its replicas go on from what they saved. Conflict when it has ended."""
-        return await self.request("POST", f"{await self.job_path(job)}/resume", params=self.within())
+        return await self._of_job("POST", job, "/resume")
 
     async def checkpoints(self, job: JobRef | str) -> Objects:
         """What it saved and is kept, newest first."""
@@ -145,14 +145,23 @@ class Jobs(Registry):
         """Put the files of a checkpoint into a folder, which is made. NotFound; AlreadyExists for a file in the way."""
         from mizzen.sdk import fetched
 
-        path = f"{await self.job_path(job)}/checkpoint/{escaped(checkpoint)}/files"
-        async with self._control.stream(path, self.within(), idle=TIMEOUT) as response:
-            return await fetched.unpacked(response.aiter_bytes(), Path(folder))
+        path = await self._checkpoint_path(job, checkpoint)
+        with _listed_by(job):
+            async with self._control.stream(f"{path}/files", self.within(), idle=TIMEOUT) as response:
+                return await fetched.unpacked(response.aiter_bytes(), Path(folder))
+
+    async def trust_checkpoint(self, job: JobRef | str, checkpoint: str) -> dict[str, Any]:
+        """Vouch for a checkpoint of a job that somebody else started: it may be unpickled, and so served. Needs
+        `admin` on the model."""
+        path = await self._checkpoint_path(job, checkpoint)
+        with _listed_by(job):
+            return await self.request("POST", f"{path}/trust", params=self.within())
 
     async def delete_checkpoint(self, job: JobRef | str, checkpoint: str) -> dict[str, Any]:
         """Conflict while it is served."""
-        path = f"{await self.job_path(job)}/checkpoint/{escaped(checkpoint)}"
-        return await self.request("DELETE", path, params=self.within())
+        path = await self._checkpoint_path(job, checkpoint)
+        with _listed_by(job):
+            return await self.request("DELETE", path, params=self.within())
 
     async def serve_job(self, job: JobRef | str, checkpoint: str | None = None, replicas: int = 1) -> str:
         """Serve what it saved last, or another checkpoint of it. The name of the InferenceModel that does.
@@ -197,9 +206,58 @@ class Jobs(Registry):
         spec: Mapping[str, Any] = last.get("after") or last.get("before") or {}
         return spec
 
+    async def _of_job(
+        self,
+        method: str,
+        job: JobRef | str,
+        below: str = "",
+        timeout: float | None = None,  # noqa: ASYNC109 - handed on
+        **params: Any,
+    ) -> dict[str, Any]:
+        """What the plane says of one whose object is there. Errors say what to do in words of the command line."""
+        ref = job if isinstance(job, JobRef) else await self.find_job(job)
+        path, asked = f"{await self.job_path(ref)}{below}", {**params, **self.within()}
+        try:
+            return await self.request(method, path, params=asked, timeout=timeout)
+        except errors.Conflict as error:
+            again = " ".join(filter(None, ("mizzen train start", ref.model, ref.version)))
+            raise errors.Conflict(error.message, hint=f"'{again}' starts another one", faults=error.faults) from error
+        except errors.NotFound as error:
+            raise await self._gone(ref) or error from error
+
+    async def _gone(self, ref: JobRef) -> errors.NotFound | None:
+        """What to say of one that was there, and of which only the object is gone."""
+        try:
+            await self._spec_of_gone(ref.id)
+        except errors.MizzenError:
+            return None
+        return errors.NotFound(
+            f"the record of job {ref.id} is gone: somebody deleted it, or its time was over after it had ended",
+            hint=f"what it left is there: 'mizzen train logs {ref.id}', 'mizzen train checkpoints {ref.id}'",
+        )
+
+    async def _checkpoint_path(self, job: JobRef | str, checkpoint: str) -> str:
+        if "/" in checkpoint or checkpoint in ("", ".", ".."):
+            raise _no_checkpoint(job, f"'{checkpoint[:100]}' is no id of a checkpoint")
+        return f"{await self.job_path(job)}/checkpoint/{escaped(checkpoint)}"
+
     async def job_path(self, job: JobRef | str) -> str:
         ref = job if isinstance(job, JobRef) else await self.find_job(job)
-        return f"{_model(ref.model)}/train/{escaped(ref.version or UNVERSIONED)}/{escaped(ref.id)}"
+        return f"{_model(ref.model)}/train/{_version(ref.model, ref.version or UNVERSIONED)}/{escaped(ref.id)}"
+
+
+@contextlib.contextmanager
+def _listed_by(job: JobRef | str) -> Iterator[None]:
+    """Whoever named a checkpoint that is not there is told how to list those that are."""
+    try:
+        yield
+    except errors.NotFound as error:
+        raise _no_checkpoint(job, error.message) from error
+
+
+def _no_checkpoint(job: JobRef | str, message: str) -> errors.NotFound:
+    named = job.id if isinstance(job, JobRef) else job
+    return errors.NotFound(message, hint=f"'mizzen train checkpoints {named}' lists those it has")
 
 
 def _newest_first(items: Objects) -> Objects:

@@ -173,6 +173,7 @@ class Model:
             if code is not None:
                 if version is not None:
                     raise errors.Invalid("code becomes the next version: give it or a version, not both")
+                training.refuse_unstartable(self.name, Path(code), wanted)
                 made = await deployment.register_code(calls, self.name, Path(code), framework=framework)
                 chosen = str(made["version"])
             chosen = await calls.newest_version(self.name) if chosen is None else str(chosen)

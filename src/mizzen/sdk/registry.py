@@ -80,7 +80,7 @@ class Registry(Looking, Predictions):
 
     async def describe_version(self, model: str, version: str | int) -> dict[str, Any]:
         """One version: its files, who made it, and whether code or data changed since the one before. NotFound."""
-        return await self.request("GET", f"{_model(model)}/version/{escaped(version)}", params=self.within())
+        return await self.request("GET", f"{_model(model)}/version/{_version(model, version)}", params=self.within())
 
     async def add_version(
         self,
@@ -122,12 +122,12 @@ class Registry(Looking, Predictions):
 
     async def trust_version(self, model: str, version: str | int) -> dict[str, Any]:
         """Vouch for a version that somebody else brought: what is in it may run. Needs `admin` on the model."""
-        path = f"{_model(model)}/version/{escaped(version)}/trust"
+        path = f"{_model(model)}/version/{_version(model, version)}/trust"
         return await self.request("POST", path, params=self.within())
 
     async def delete_version(self, model: str, version: str | int) -> dict[str, Any]:
         """Conflict while it is served, current or has an alias."""
-        return await self.request("DELETE", f"{_model(model)}/version/{escaped(version)}", params=self.within())
+        return await self.request("DELETE", f"{_model(model)}/version/{_version(model, version)}", params=self.within())
 
     async def alias(self, model: str, alias: str, version: str | int, *, force: bool = False) -> dict[str, Any]:
         """Let an alias stand for a version, from now on. Conflict when its callers could not call that one, unless
@@ -200,7 +200,7 @@ class Registry(Looking, Predictions):
     async def serve(self, model: str, version: str | int, replicas: int = 1, *, checkpoint: str | None = None) -> str:
         """Serve one more version of a model: what was trained of it last, or its own files when it never was. The name
         of the InferenceModel that does. `checkpoint`: this one, by its id. NotFound; Conflict when there is nothing."""
-        path = f"{_model(model)}/serve/{escaped(version)}"
+        path = f"{_model(model)}/serve/{_version(model, version)}"
         body = {"replicas": replicas, **({"checkpoint_id": checkpoint} if checkpoint else {})}
         answer = await self.request("POST", path, body=body, params=self.within())
         return str(answer["id"])
@@ -319,3 +319,14 @@ def _forced(body: dict[str, Any], force: bool) -> dict[str, Any]:
 
 def _model(name: str) -> str:
     return f"/model/{escaped(named(name))}"
+
+
+def _version(model: str, version: str | int) -> str:
+    """A version as one segment of a path. NotFound for what would be several, or none: it can name no version."""
+    text = str(version)
+    if "/" in text or text in ("", ".", ".."):
+        raise errors.NotFound(
+            f"model '{model}' has no such version: '{text[:100]}' is none",
+            hint=f"'mizzen version list {model}' lists those it has",
+        )
+    return escaped(text)

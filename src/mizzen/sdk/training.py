@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,8 @@ ENDS: Final = ("Succeeded", "Failed")
 PATIENCE: Final = 60.0
 """Seconds for which a plane that went away is waited for by those who wait for a job: it goes on meanwhile."""
 LAST_LINES: Final = 15
+LOG_ENDS: Final = "\nits log ends:"
+"""What comes after it, in the message of a failure, was printed by the job."""
 _PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 1.0
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|h|d)")
@@ -52,9 +55,11 @@ def spec_of(
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The spec of a TrainingJob, without what nothing was said of. Invalid for words that make no sense."""
+    if dataset is None and (sha256 or secret):
+        raise errors.Invalid(f"a {'sha256' if sha256 else 'secret'} is of a dataset: give that, too")
     fields: dict[str, Any] = {
         "command": shlex.split(command) if isinstance(command, str) else list(command) if command else None,
-        "hyperparameters": dict(params) if params else None,
+        "hyperparameters": _params(params),
         "dataset": None if dataset is None else dataset_of(dataset, sha256=sha256, secret=secret),
         "resources": {name: str(value) for name, value in (("cpu", cpu), ("memory", memory)) if value is not None}
         or None,
@@ -92,6 +97,25 @@ def dataset_of(
     return {"path": str(Path(text).absolute())}
 
 
+def refuse_unstartable(model: str, code: Path, spec: Mapping[str, Any]) -> None:
+    """Before code is registered: NotFound when it has no train.py, and the spec of the job does not say what to run."""
+    maps = (spec.get(name) or {} for name in ("replicaSpecs", "tfReplicaSpecs", "pytorchReplicaSpecs"))
+    if spec.get("command") or spec.get("image") or any("template" in each for found in maps for each in found.values()):
+        return
+    if code.is_dir():
+        if (code / "train.py").exists():
+            return
+        found = sorted(path.name for path in code.glob("*.py"))
+        where, run = f"in {code}", found[0] if len(found) == 1 else "main.py"
+    elif code.suffix == ".py" and code.name != "train.py":
+        where, run = f"but {code}", code.name
+    else:  # an archive, which the plane unpacks; or nothing
+        return
+    raise errors.NotFound(
+        f"no train.py {where}: name what to run", hint=f"mizzen train start {model} --code {code} -- python {run}"
+    )
+
+
 async def wait(plane: Jobs, job: JobRef, seconds: float | None, look: Look) -> dict[str, Any]:
     """The job set once it has succeeded. TrainingFailed; DeadlineExceeded, and it goes on."""
     try:
@@ -112,10 +136,10 @@ async def failure(plane: Jobs, job: JobRef, ended: Mapping[str, Any]) -> errors.
     told = told_of(ended)
     reason, message = str(told.get("reason") or "Failed"), str(told.get("message") or "").strip()
     text = f"job {job.id} failed: {reason}" + (f": {message}" if message else "")
-    lines = await _last_lines(plane, job) if reason != "Terminated" else []
-    if lines and lines[-1].partition("] ")[2] in message:  # it has been told by whoever saw it end
-        lines = []
-    printed = "\n  | ".join(["\nits log ends:", *lines]) if lines else ""
+    lines = str(ended.get("lastLines") or "").splitlines()[-LAST_LINES:]
+    if not lines and reason != "Terminated":
+        lines = await _last_lines(plane, job)
+    printed = "\n  | ".join([LOG_ENDS, *lines]) if lines else ""
     return errors.TrainingFailed(f"{text}{printed}", hint=f"all of its log: 'mizzen train logs {job.id}'")
 
 
@@ -158,6 +182,25 @@ async def _last_lines(plane: Jobs, job: JobRef) -> list[str]:
     except errors.MizzenError:  # the failure of the job is the news; this one would hide it
         return []
     return text.splitlines()[-LAST_LINES:]
+
+
+def _params(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Invalid for what JSON has no words for."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise errors.Invalid(
+            f"params is a {type(given).__name__}, and must be a mapping of names to values",
+            hint="for example {'rate': 0.1}",
+        )
+    try:
+        json.dumps(dict(given), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise errors.Invalid(
+            f"params cannot be written as JSON: {error}",
+            hint="texts, numbers but NaN and infinity, true, false, null, and lists and objects of them",
+        ) from error
+    return dict(given) or None
 
 
 def _replicas(given: int | Mapping[str, Any] | None) -> Any:

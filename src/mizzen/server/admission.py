@@ -106,10 +106,9 @@ def updated(kind: Kind, draft: Draft, old: Resource, actor: Actor) -> Resource:
 
     Nothing changes when the draft says nothing new: sending a file again must not make its sender the last author.
     """
+    refused = f"cannot be changed; {kind.anew}" if kind.anew else f"cannot change once the {kind.name} is created"
     changes = tuple(
-        Fault(f"spec.{key}", f"cannot change once the {kind.name} is created")
-        for key in sorted(kind.fixed)
-        if not same(draft.spec.get(key), old.spec.get(key))
+        Fault(f"spec.{key}", refused) for key in sorted(kind.fixed) if not same(draft.spec.get(key), old.spec.get(key))
     )
     if changes:
         raise Invalid.of(str(old.ref), changes)

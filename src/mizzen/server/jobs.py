@@ -13,7 +13,7 @@ from mizzen.errors import Expired, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Ref, Resource, format_time, parse_time
 from mizzen.kinds.training import LEADERS, TrainingJobSpec, TrainingJobStatus
-from mizzen.runs import progress
+from mizzen.runs import progress, records
 from mizzen.runs.checkpoints import Checkpoint
 from mizzen.runs.places import UNVERSIONED, JobPlace
 from mizzen.runs.records import Progress
@@ -64,25 +64,35 @@ async def known_at(request: Request, model: Ref) -> Known:
     return Known(ref, job.meta.uid, job)
 
 
-async def described(plane: Plane, job: Resource) -> dict[str, Any]:
-    """With what it does just now, as its files tell; with its checkpoints, and who serves them."""
+async def described(plane: Plane, job: Resource, *, heard: bool) -> dict[str, Any]:
+    """With what it does just now, as its files tell; with its checkpoints, and who serves them. `heard`: and with what
+    it printed before a bad end, for somebody who may read its log."""
     saved = await asyncio.to_thread(
         plane.shelf.of_job, job.meta.namespace, str(job.spec.get("modelName")), family.version_of(job), job.meta.uid
     )
     serving = await servers_of(plane.store, job, saved)
     told = TrainingJobStatus.of(job)
     live = await asyncio.to_thread(_progress, plane, job, told)
+    lines = await asyncio.to_thread(_last_lines, plane, job, told) if heard else ""
     shown = views.job(job)
     return shown | {
         "spec": dict(job.spec),
         "replicas": {type_: counts.wire() for type_, counts in told.replicas.items()},
         "replicaStates": [replica.wire() for replica in told.replica_states],
         "progress": live or shown["progress"],
+        "lastLines": lines or None,
         "metrics": (live or shown["progress"] or {}).get("metrics", {}),
         "checkpoints": len(saved),
         "newestCheckpoint": saved[0].id if saved else None,
         "servers": serving,
     }
+
+
+def listed(plane: Plane, job: Resource) -> dict[str, Any]:
+    """As lists show it; with how far it is just now, if it goes on. Blocking."""
+    shown = views.job(job)
+    now = None if family.ended(job) else progress.read(JobPlace(plane.data_dir, job.meta.uid).replica(leader(job)))
+    return shown if now is None else shown | {"progress": _shown(now)}
 
 
 async def servers_of(store: Store, job: Resource, saved: list[Checkpoint]) -> list[dict[str, str]]:
@@ -148,6 +158,15 @@ def _progress(plane: Plane, job: Resource, told: TrainingJobStatus) -> dict[str,
         started = parse_time(told.running_since or told.start_time)
         left = progress.eta(place, now, started.timestamp() if started else None)
     return _shown(now) | {"eta_seconds": None if left is None else round(left, 1)}
+
+
+def _last_lines(plane: Plane, job: Resource, told: TrainingJobStatus) -> str:
+    """Of the replica that ended badly before others did; empty while none has. Blocking."""
+    place = JobPlace(plane.data_dir, job.meta.uid)
+    bad = (replica for replica in told.replica_states if replica.state in ("failed", "restarting"))
+    ends = (records.read(place.replica(replica.name).exit(replica.attempt)) for replica in bad)
+    found = [end for end in ends if end is not None and end.get("last_lines")]
+    return str(min(found, key=lambda end: float(end.get("ended") or 0.0))["last_lines"]) if found else ""
 
 
 def _shown(now: Progress) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import Any
 
 from mizzen.blobs import naming
 from mizzen.blobs.documents import Documents
+from mizzen.blobs.removing import remove_tree
 from mizzen.errors import MizzenError, NotFound
 from mizzen.kinds.meta import Resource
 from mizzen.runs.places import UNVERSIONED
@@ -161,7 +161,7 @@ def _removed(folder: Path) -> bool:
     if not folder.exists():
         return False
     try:
-        shutil.rmtree(folder)
+        remove_tree(folder)
     except OSError as error:
         log.warning("cannot remove %s, which nobody needs any more: %s; trying again", folder, error)
         return False

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from mizzen.errors import BadRequest, Conflict, Fault
 from mizzen.kinds.meta import ACTOR_ANNOTATION, API_VERSION, Resource, format_time
-from mizzen.kinds.training import TRUSTED_ANNOTATION
+from mizzen.kinds.training import IDEMPOTENCY_ANNOTATION, TRUSTED_ANNOTATION
 from mizzen.manifests.canonical import LAST_APPLIED
 from mizzen.patches import managed
 from mizzen.patches.managed import Clash, Clashes, Manager
@@ -22,8 +22,8 @@ LONGEST_NAME = 128
 PLANE = "mizzen"
 """The manager of what people write without writing objects: through /model, or by deleting a user."""
 STATUS = "status"
-UNOWNED = frozenset({ACTOR_ANNOTATION, TRUSTED_ANNOTATION})
-"""Annotations that admission alone says."""
+UNOWNED = frozenset({ACTOR_ANNOTATION, TRUSTED_ANNOTATION, IDEMPOTENCY_ANNOTATION})
+"""Annotations that the plane alone says."""
 KUBECTL = "kubectl"
 """When it applies through the server. It leaves its own note of what was applied last to the server then, if there is
 one already from the time it applied by itself, and goes by that note when it does so again."""

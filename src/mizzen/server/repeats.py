@@ -10,7 +10,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -20,13 +20,13 @@ from starlette.requests import Request
 from mizzen.access.policy import Actor
 from mizzen.errors import BadRequest, Conflict, NotFound
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.server.admission import same
+from mizzen.kinds.training import IDEMPOTENCY_ANNOTATION
+from mizzen.server.admission import Draft, same
 from mizzen.server.plane import Plane
-from mizzen.server.trust import IDEMPOTENCY
+from mizzen.stores.store import Revision
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
-ANNOTATION = IDEMPOTENCY
 KEPT = timedelta(hours=24)
 LONGEST_KEY = 255
 LONGEST = 63
@@ -40,6 +40,12 @@ class Key:
     """Digest of who called, what, and with which key."""
     spec: Mapping[str, Any]
     """What was sent."""
+    actor: str
+    """Who called."""
+
+    @classmethod
+    def of(cls, actor: str, key: str, path: str, spec: Mapping[str, Any]) -> Key:
+        return cls(_digest(json.dumps([actor, key, path])), spec, actor)
 
     @property
     def sent(self) -> str:
@@ -58,7 +64,7 @@ def asked(request: Request, actor: Actor, path: str, spec: Mapping[str, Any]) ->
     key = given[0]
     if len(given) > 1 or not 0 < len(key) <= LONGEST_KEY or not (key.isascii() and key.isprintable()):
         raise BadRequest(f"{HEADER}: one, of 1 to {LONGEST_KEY} visible characters", hint="a UUID is a good one")
-    return Key(_digest(json.dumps([actor.name, key, path])), spec)
+    return Key.of(actor.name, key, path, spec)
 
 
 def names(model: str, version: str, key: Key | None) -> Iterator[str]:
@@ -69,6 +75,11 @@ def names(model: str, version: str, key: Key | None) -> Iterator[str]:
         if len(whole) + len(end) > LONGEST:
             end = f"-{hashlib.sha256(f'{model}.{version}'.encode()).hexdigest()[:8]}{end}"
         yield whole[: LONGEST - len(end)].rstrip("-") + end
+
+
+def marked(draft: Draft, key: Key) -> Draft:
+    """As the call with this key makes it."""
+    return replace(draft, annotations={**draft.annotations, IDEMPOTENCY_ANNOTATION: key.mark})
 
 
 async def earlier(plane: Plane, ref: Ref, key: Key | None) -> Resource | None:
@@ -82,21 +93,28 @@ async def earlier(plane: Plane, ref: Ref, key: Key | None) -> Resource | None:
         found = await plane.store.get(ref)
     except NotFound:
         return await _gone(plane, ref, key)
-    call, _, sent = found.meta.annotations.get(ANNOTATION, "").partition(".")
+    call, _, sent = found.meta.annotations.get(IDEMPOTENCY_ANNOTATION, "").partition(".")
     if call != key.call or found.meta.created is None or plane.now() - found.meta.created >= KEPT:
         return None  # another one's, or an old one: the next name is asked for
+    made = await _made(plane, ref)
+    if made is None or (made.uid, made.actor) != (found.meta.uid, key.actor):
+        return None
     _refuse_other(found.ref, same_sent=sent == key.sent)
     return found
 
 
 async def _gone(plane: Plane, ref: Ref, key: Key) -> Resource | None:
-    history = await plane.store.history(ref)
-    made = next((one for one in reversed(history) if one.action == "created"), None)
-    if made is None or plane.now() - made.time >= KEPT:
+    made = await _made(plane, ref)
+    if made is None or made.actor != key.actor or plane.now() - made.time >= KEPT:
         return None
     spec = made.after or {}
     _refuse_other(ref, same_sent=same(spec, key.spec))
     return Resource(ref.kind, Meta(ref.name, ref.namespace, uid=made.uid, created=made.time), spec)
+
+
+async def _made(plane: Plane, ref: Ref) -> Revision | None:
+    """Who made the last object of this name, and when."""
+    return next((one for one in reversed(await plane.store.history(ref)) if one.action == "created"), None)
 
 
 def _refuse_other(ref: Ref, *, same_sent: bool) -> None:

@@ -116,13 +116,14 @@ async def list_all(request: Request) -> Response:
         limit=query.limit(MOST_AT_ONCE),
         token=query.text("continue"),
     )
-    return await answers.listed(listing.items, views.job, {"continue": listing.next or ""})
+    return await answers.listed(listing.items, lambda job: jobs.listed(plane, job), {"continue": listing.next or ""})
 
 
 async def describe(request: Request) -> Response:
     ref = views.model_at(request, Query(request, "namespace"))
     auth.require(request, "read", targets.model(ref))
-    return JSONResponse(await jobs.described(plane_of(request), await jobs.at(request, ref)))
+    heard = auth.may(request, "read", targets.model(ref, subresource="logs"))
+    return JSONResponse(await jobs.described(plane_of(request), await jobs.at(request, ref), heard=heard))
 
 
 async def terminate(request: Request) -> Response:
@@ -244,14 +245,14 @@ async def _create_named(
 
 
 def _draft(request: Request, ref: Ref, spec: Mapping[str, Any], key: repeats.Key | None) -> Draft:
-    marks = {} if key is None else {repeats.ANNOTATION: key.mark}
-    sent = views.manifest(KIND.name, ref, spec, annotations=marks or None)
+    sent = views.manifest(KIND.name, ref, spec)
     known = Context(capabilities=plane_of(request).capabilities)
     try:
         draft = admission.decode(KIND, sent, namespace=ref.namespace, known=known)
     except Invalid as error:
         raise views.flat("the job", error) from error
-    return trust.marked(request, KIND, draft, ref.namespace)
+    draft = trust.marked(request, KIND, draft, ref.namespace)
+    return draft if key is None else repeats.marked(draft, key)
 
 
 def _flat(found: tuple[Warn, ...]) -> tuple[Warn, ...]:

@@ -15,16 +15,13 @@ from mizzen.kinds.application import components
 from mizzen.kinds.catalog import Kind
 from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.kinds.parts import typed
-from mizzen.kinds.training import TRUSTED_ANNOTATION
+from mizzen.kinds.training import IDEMPOTENCY_ANNOTATION, TRUSTED_ANNOTATION
 from mizzen.server import auth, targets
 from mizzen.server.admission import Draft, same
 from mizzen.server.plane import plane_of
 
-IDEMPOTENCY = "mizzen.dev/idempotency"
-"""Which call made a job set (`server/repeats.py`)."""
-PLANE_SAYS = frozenset({TRUSTED_ANNOTATION, IDEMPOTENCY})
-"""Annotations of a TrainingJob that no change takes away or brings."""
-HARMLESS = frozenset({"suspend", "priority", "ttlSecondsAfterFinished", "retention"})
+PLANE_SAYS = frozenset({TRUSTED_ANNOTATION, IDEMPOTENCY_ANNOTATION})
+"""Annotations of a TrainingJob that nobody sends, and no change takes away or brings."""
 
 UNTYPED = frozenset({"hyperparameters", "values"})
 """Fields whose content is handed on: what looks like a reference there is none of ours."""
@@ -65,29 +62,20 @@ async def require_names(request: Request, resource: Resource) -> None:
 def marked(request: Request, kind: Kind, draft: Draft, namespace: str, old: Resource | None = None) -> Draft:
     """With the mark of those who may vouch for code on a TrainingJob that they start: what it saves may be unpickled.
 
-    Nobody can send it. It stays as others change the job, unless they change what is learnt from, or with: then what
-    comes of it is as good as their own.
+    Nobody can send it. It stays as others change the job: what is learnt, and from what, never changes.
     """
     if kind.name != "TrainingJob":
         return draft
     said = {name: value for name, value in draft.annotations.items() if name not in PLANE_SAYS}
     if old is None:
-        kept = {name: value for name, value in draft.annotations.items() if name == IDEMPOTENCY}
-        mine = {TRUSTED_ANNOTATION: "true"} if _vouches(request, draft, namespace) else {}
-        return replace(draft, annotations={**said, **kept, **mine})
-    kept = {name: value for name, value in old.meta.annotations.items() if name in PLANE_SAYS}
-    if not same(_learns(draft.spec), _learns(old.spec)) and not _vouches(request, draft, namespace):
-        kept.pop(TRUSTED_ANNOTATION, None)
-    return replace(draft, annotations={**said, **kept})
+        own = {TRUSTED_ANNOTATION: "true"} if _vouches(request, draft, namespace) else {}
+    else:
+        own = {name: value for name, value in old.meta.annotations.items() if name in PLANE_SAYS}
+    return replace(draft, annotations={**said, **own})
 
 
 def _vouches(request: Request, draft: Draft, namespace: str) -> bool:
     return auth.may(request, "admin", targets.of(Resource("TrainingJob", Meta(draft.name, namespace), draft.spec)))
-
-
-def _learns(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """All of a job's spec but what says when it runs, and what is kept of it."""
-    return {field: value for field, value in spec.items() if field not in HARMLESS}
 
 
 def _decided(resource: Resource) -> tuple[Mapping[str, Any], list[str], str | None]:
@@ -138,8 +126,26 @@ def _of_components(spec: Any) -> Mapping[str, Any]:
         if known is not None and known.family in ("terraform", "helm"):
             found[place] = [component.get(field) for field in ("type", "module", "properties")]
         else:
-            found |= {f"{place}.{inner}": value for inner, value in _COMPONENT(component).items()}
+            found |= {f"{place}.{inner}": value for inner, value in _of_component(component).items()}
     return found
+
+
+def _of_component(component: Any) -> Mapping[str, Any]:
+    own = _lent_keys(component.get("properties")) if isinstance(component, Mapping) else {}
+    return {**_COMPONENT(component), **{f"properties.{place}": value for place, value in own.items()}}
+
+
+def _of_job(spec: Any) -> Mapping[str, Any]:
+    return {**_JOB(spec), **_lent_keys(spec)}
+
+
+def _lent_keys(spec: Any) -> Mapping[str, Any]:
+    """A dataset in a bucket that is read with the plane's own keys: they open more than this model's data."""
+    return {
+        place: s3
+        for place, s3 in _held(spec, "dataset.s3")
+        if not (isinstance(s3, Mapping) and (s3.get("secret") or s3.get("endpoint")))
+    }
 
 
 def _of_template(spec: Any) -> Mapping[str, Any]:
@@ -152,10 +158,12 @@ _COMPONENT = _fields(
     "properties.predictors.*.template", "properties.predictors.*.graph",
 )  # fmt: skip
 
+_JOB = _fields("command", "env", "image", "dataset.path", *_TEMPLATES)
+
 CODE: Mapping[str, Callable[[Any], Mapping[str, Any]]] = {
     "Model": _fields("hooks"),
     "ModelVersion": _fields("image"),  # its files have a mark of their own, and their requirements go with them
-    "TrainingJob": _fields("command", "env", "image", "dataset.path", *_TEMPLATES),
+    "TrainingJob": _of_job,
     "InferenceModel": _fields("env", "image", "manifest", "template"),
     "MLGraph": _fields(
         "custom", "inline", "dag.*.implementation.inline", "dag.*.route.implementation.inline",

@@ -243,6 +243,16 @@ def test_a_job_is_shown_with_what_it_saved_and_who_serves_it(plane: Plane) -> No
     assert yaml.safe_load(plane("train", "show", job.id, "-o", "yaml").stdout)["progress"]["step"] == 3
 
 
+def test_what_it_printed_last_is_shown_of_a_job_that_failed(plane: Plane) -> None:
+    job = started(plane, "--code", "code")
+    job.fail("Traceback\nKeyError: 'colour'\n")
+    replicas = [{"name": "worker-0", "state": "failed", "exitCode": 1}]
+    job.become("Failed", "ReplicaFailed", "worker-0 ended with code 1", replicaStates=replicas)
+    shown = plane("train", "show", job.id).stdout
+    assert "\n  because   ReplicaFailed: worker-0 ended with code 1\n" in shown
+    assert "\n  printed   Traceback\n            KeyError: 'colour'\n" in shown
+
+
 def test_logs_are_read_in_part(plane: Plane) -> None:
     job = started(plane, "--code", "code", "--replicas", "2")
     job.print("a\nb\nc\n")
@@ -258,7 +268,7 @@ def test_logs_are_read_in_part(plane: Plane) -> None:
 
 def test_checkpoints_are_listed_and_fetched(plane: Plane) -> None:
     job = started(plane)
-    assert plane("train", "checkpoints", job.id).stderr == f"{job.id} has saved no checkpoint yet\n"
+    assert plane("train", "checkpoints", job.id).stderr.startswith(f"no checkpoint of {job.id} is kept")
     first, second = job.save("a.joblib", step=1, loss=0.5), job.save("b.joblib", "more")
     titles, *rows = plane("train", "checkpoints", job.id).stdout.splitlines()
     assert titles.split() == ["ID", "NAME", "STEP", "METRICS", "SIZE", "AGE", "SERVED", "BY"]

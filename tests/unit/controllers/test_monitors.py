@@ -15,6 +15,7 @@ from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Condition, Ref, Resource
 from mizzen.kinds.monitor import MonitorStatus
 from mizzen.reconcile.controller import Decision
+from mizzen.showing import gate
 from tests.unit.controllers.objects import NOW, meta, model, version, workload
 from tests.unit.reconcile import virtual
 from tests.unit.reconcile.memory import MemoryStore
@@ -85,12 +86,12 @@ def test_tensorboard_is_a_process_that_shows_all_versions_below_our_path() -> No
     decision = decided(monitor(env=[{"name": "A", "value": "b"}]))
     (wanted,) = decision.children
     command = wanted.spec["command"]
-    assert command[:3] == ["python", "-m", "tensorboard.main"]
+    assert command[:3] == ["python", "-m", "mizzen.showing.tensorboard"]
     assert {
         "--logdir=/data/events/default/iris", "--host=127.0.0.1", "--port=$(MIZZEN_PORT)",
         "--path_prefix=/model/iris/monitor/tool",
     } <= set(command)  # fmt: skip
-    assert wanted.spec["readyPath"] == "/model/iris/monitor/tool/"
+    assert wanted.spec["readyPath"] == gate.READY, "of its own pages nothing is shown to everybody"
     assert wanted.spec["env"] == {"A": "b"}
     assert wanted.meta.labels == {"mizzen.dev/model": "iris"}
     accepted, findings = catalog.accepted(wanted, Context())
@@ -102,7 +103,7 @@ def test_tensorboard_is_a_process_that_shows_all_versions_below_our_path() -> No
 def test_namespaces_have_paths_and_folders_of_their_own() -> None:
     there = monitor()
     (wanted,) = decided(replace(there, meta=replace(there.meta, namespace="team"))).children
-    assert wanted.spec["readyPath"] == "/ns/team/model/iris/monitor/tool/"
+    assert "--path_prefix=/ns/team/model/iris/monitor/tool" in wanted.spec["command"]
     assert "--logdir=/data/events/team/iris" in wanted.spec["command"]
     assert wanted.meta.namespace == "team"
 

@@ -269,3 +269,34 @@ def test_what_comes_from_a_manifest_is_served_as_it_is(shelf: Shelf) -> None:
     fetched = version("1", source={"url": "https://example.org/a", "sha256sum": "0" * 64})
     decision = World(shelf, fetched).decided(inference_model("im", manifest=[archive], checkpoint="job-9"))
     assert paths(decision) == [("file-0", DIGEST)]
+
+
+def test_one_that_nobody_vouched_for_is_unpickled_once_somebody_does(shelf: Shelf) -> None:
+    one = checkpoint(trusted=False)
+    shelf.add(one)
+    world, server = World(shelf, code()), inference_model("im")
+    (child,) = world.decided(server).children
+    assert "--trusted" not in child.spec["command"]
+    said = "'model.joblib' is a pickle, and is not marked as trusted: an admin of the model has to vouch for it"
+    failed = replace(workload("im.1", "failed", message=said), spec=child.spec)
+    refused = world.decided(server, failed)
+    ready = told(refused).condition("Ready")
+    assert ready is not None
+    assert ready.reason == "LoadFailed"
+    assert ready.message.endswith("mizzen train checkpoints job --trust job-1")
+    assert refused.again == SAVED, "nobody tells when somebody vouches"
+    assert shelf.vouch(one) == shelf.find("default", "iris", "1", one.id) == replace(one, trusted=True)
+    served = world.decided(server, failed)
+    assert ["--trusted" in child.spec["command"] for child in served.children] == [True]
+
+
+def test_a_checkpoint_that_is_trusted_is_not_what_is_missing(shelf: Shelf) -> None:
+    shelf.add(checkpoint())
+    said = "'train.py' is code, and is not marked as trusted: an admin of the model has to vouch for it"
+    world, server = World(shelf, code()), inference_model("im")
+    (child,) = world.decided(server).children
+    ready = told(world.decided(server, replace(workload("im.1", "failed", message=said), spec=child.spec))).condition(
+        "Ready"
+    )
+    assert ready is not None
+    assert ready.message == said

@@ -46,7 +46,7 @@ def test_back_off_grows_and_the_limit_is_final() -> None:
     made.sees("worker-0", "ended", 137)
     made.look()
     assert made.why == ("Failed", "BackoffLimitExceeded")
-    message = "it was started again 3 times, and spec.backoffLimit is 3; worker-0 ended with code 137"
+    message = "it was started again 3 times, and spec.backoffLimit is 3; worker-0 was killed (137: SIGKILL)"
     assert made.condition("Failed").message == message
     assert made.status.restarts == 3
 

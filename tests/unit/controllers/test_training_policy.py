@@ -44,6 +44,23 @@ def test_what_another_attempt_cannot_mend_is_final_whatever_the_policy(rule: Res
     assert end.message == f"worker-0 ended with code 1 ({reason}): gone"
 
 
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (ended(3), "ended with code 3"),
+        (ended(137), "was killed (137: SIGKILL)"),
+        (ended(137, reason="OutOfMemory", message="too large"), "was killed (137: SIGKILL, OutOfMemory): too large"),
+        (ended(143), "ended with code 143 (SIGTERM)"),
+        (ended(139), "ended with code 139 (SIGSEGV)"),
+        (ended(128), "ended with code 128"),
+        (ended(255), "ended with code 255"),
+        (ended(None), "ended"),
+    ],
+)
+def test_an_end_by_a_signal_is_told_by_its_name(seen: ReplicaStatus, told: str) -> None:
+    assert policy.said("worker-0", seen) == f"worker-0 {told}"
+
+
 @pytest.mark.parametrize("code", [0, 1, 137, None])
 def test_an_end_that_was_not_the_commands_doing_counts_as_killed(code: int | None) -> None:
     assert meaning("ExitCode", code, reason="RunnerLost", retry=True) == "again"

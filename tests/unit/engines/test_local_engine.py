@@ -251,7 +251,7 @@ def test_a_secret_that_cannot_be_opened_is_told_without_a_value(tmp_path: Path) 
         try:
             (replica,) = (await engine.apply(replace(WORKLOAD, spec=spec))).replicas
             assert (replica.state, replica.reason) == ("waiting", "SecretUnreadable")
-            assert replica.message == "T cannot be had: the key file is lost"
+            assert replica.message == "T needs key 'k' of secret 'hub', which cannot be had: the key file is lost"
         finally:
             await engine.close()
 

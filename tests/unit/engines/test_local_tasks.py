@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Observation
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.kinds.meta import Resource
+from mizzen.runs import records
+from mizzen.runs.checkpoints import Shelf
 from mizzen.runs.places import JobPlace
 from mizzen.supervisor import procfs
 from mizzen.supervisor.client import ask
@@ -93,6 +98,47 @@ def test_one_that_is_left_running_is_adopted(tmp_path: Path) -> None:
     run(tmp_path, body)
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_killed_runner_is_started_once_more_to_put_away_what_was_saved(tmp_path: Path, times: int) -> None:
+    store = tmp_path / "store"
+    saves = (
+        "import os, time; from mizzen.training import save_checkpoint\n"
+        "go = os.path.join(os.environ['MIZZEN_CHECKPOINT_DIR'], '.go')\n"
+        "while not os.path.exists(go): time.sleep(0.02)\n"
+        "for step in (1, 2): save_checkpoint(lambda path: path.write_text('w'), name='at', step=step)\n"
+        f"print('saved', flush=True)\n{SLEEPS}"
+    )
+
+    async def body(plane: Supervised) -> None:
+        job, given = JobPlace(plane.home.data_dir, JOB_UID), training(saves)
+        where = {"blob_env": {"MIZZEN_BLOB_STORE": f"file://{store}"}} if times == 2 else {}
+        pid = only(await _with(plane, lambda engine: ready(engine, given), **where)).pid or 0
+        os.kill(pid, signal.SIGSTOP)
+        (job.checkpoints / ".go").touch()
+        until(lambda: "saved" in log(plane))
+        if times == 2:  # the store is away, so the second runner has something to wait for
+            shutil.rmtree(store, ignore_errors=True)
+            store.write_text("no folder")
+        os.kill(pid, signal.SIGKILL)
+        if times == 2:
+            seen = only(await _with(plane, lambda engine: observed(engine, given, put_away), **where))
+            assert seen.message.startswith("its runner was killed; ")
+            assert seen.pid != pid
+            os.kill(seen.pid or 0, signal.SIGKILL)
+        lost = only(await over(plane, given, **where))
+        assert (lost.exit_code, lost.reason, lost.retry) == (137, "RunnerLost", True)
+        if times == 1:
+            kept = Shelf(FileBlobs(plane.home.data_dir / "blobs").documents).of_job("default", "iris", "", JOB_UID)
+            assert sorted(each.name for each in kept) == ["at-1", "at-2"]
+        assert log(plane).count("saved") <= 1, "and its command ran once"
+
+    run(tmp_path, body)
+
+
+def put_away(seen: Observation) -> bool:
+    return "was killed" in only(seen).message and bool(only(seen).pid)
+
+
 def test_one_that_ended_while_nobody_looked_is_known_by_its_record(tmp_path: Path) -> None:
     go = tmp_path / "go"
     waits = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\nraise SystemExit(5)"
@@ -170,8 +216,9 @@ def test_the_store_of_blobs_is_told_to_the_runner_and_not_to_its_command(tmp_pat
 
     async def body(plane: Supervised) -> None:
         folder = f"file://{tmp_path / 'store'}"
-        seen = only(await over(plane, training(says), blob_secrets={"MIZZEN_BLOB_STORE": folder}))
-        assert seen.message.splitlines()[0] == "[]"
+        await over(plane, training(says), blob_secrets={"MIZZEN_BLOB_STORE": folder})
+        end = records.read(JobPlace(plane.home.data_dir, JOB_UID).replica("worker-0").exit(0)) or {}
+        assert end["last_lines"] == "[]"
         assert [*(tmp_path / "store").rglob("*")], "its log was put there"
 
     run(tmp_path, body)

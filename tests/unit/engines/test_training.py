@@ -144,9 +144,10 @@ def test_an_attempt_from_its_start_to_its_end() -> None:
     running = status(Found(report("running")))
     assert (running.state, running.started) == ("ready", "2023-11-14T22:13:20.000000Z")
     assert status(Found(report("keeping"))).state == "ready"
-    end = Exit(2, code=3, message="Traceback", started=NOON, ended=NOON + 1)
+    end = Exit(2, code=3, message="in words", started=NOON, ended=NOON + 1, last_lines="Traceback")
     over = status(Found(report("keeping"), end))
-    assert (over.state, over.exit_code, over.message, over.reason, over.retry) == ("ended", 3, "Traceback", "", False)
+    assert (over.state, over.exit_code, over.message, over.reason, over.retry) == ("ended", 3, "in words", "", False)
+    assert "Traceback" not in over.model_dump_json(), "what was printed is not for everybody"
     assert (over.started, over.ended) == ("2023-11-14T22:13:20.000000Z", "2023-11-14T22:13:21.000000Z")
     assert status(Found(exit=end), None) == over, "also without its process"
 
@@ -164,6 +165,17 @@ def test_a_runner_that_ended_without_a_record_was_lost(seen: int | None, told: i
     assert (lost.started, lost.ended) == ("2023-11-14T22:13:20.000000Z",) * 2
     assert "killed" in lost.message
     assert status(Found(), replace(KILLED, message="no such task")).message == "no such task"
+
+
+def test_what_a_command_saved_is_put_away_once_more_before_its_runner_is_lost() -> None:
+    first = status(Found(report("running"), begun=True), KILLED)
+    assert first.state == "starting", "it is to be started anew"
+    again = status(Found(begun=True, lost=True))
+    assert (again.state, again.message) == ("ready", "its runner was killed; putting away what it saved")
+    waits = status(Found(report("keeping", "the store is away"), begun=True, lost=True))
+    assert (waits.state, waits.message) == ("ready", "its runner was killed; the store is away")
+    twice = status(Found(begun=True, lost=True), KILLED)
+    assert (twice.state, twice.reason) == ("ended", "RunnerLost")
 
 
 def test_one_that_was_told_to_stop_has_not_ended() -> None:

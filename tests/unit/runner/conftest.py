@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mizzen.blobs.removing import remove_tree
 from tests.unit.runner.attempts import Attempts
 
 
@@ -15,3 +16,4 @@ def attempts(tmp_path: Path) -> Iterator[Attempts]:
         yield made
     finally:
         made.close()
+        remove_tree(made.job.checkpoints)  # deeper than pytest can, where a test made it so

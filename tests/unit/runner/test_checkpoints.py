@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.runner import entries
+from mizzen.runner.publishing import Publisher
 from tests.support.planes import wait_until
 from tests.unit.runner.attempts import LIMIT, Attempts
 
@@ -75,23 +77,55 @@ def test_what_an_attempt_before_left_half_is_none_when_this_one_ends_well(attemp
     assert attempts.content(attempts.kept()[0]) == {"mended": b"whole"}
 
 
-def test_what_is_replaced_is_another_checkpoint_and_the_same_again_is_not(attempts: Attempts) -> None:
+def test_what_is_replaced_is_another_checkpoint_and_so_is_the_same_when_it_is_saved_again(attempts: Attempts) -> None:
     runner = attempts.start(
         f"""{SAVES}
     rename("best", "first")
     wait_for(".go-2")
     rename("best", "second")
     wait_for(".go-3")
-    rename("best", "second")
+    rename("best", "first")
     time.sleep(600)
     """
     )
-    for count in (1, 2):
+    for count in (1, 2, 3):
         wait_until(lambda count=count: len(attempts.kept()) == count, f"{count} checkpoints")  # type: ignore[misc]
         (attempts.job.checkpoints / f".go-{count + 1}").touch()
     runner.terminate()
     runner.wait(LIMIT)
-    assert [attempts.content(each) for each in attempts.kept()] == [{"best": b"second"}, {"best": b"first"}]
+    assert [attempts.content(each)["best"] for each in attempts.kept()] == [b"first", b"second", b"first"]
+
+
+def test_its_sha256_is_that_of_its_file_and_of_several_one_over_all(attempts: Attempts) -> None:
+    attempts.run(
+        f"""{SAVES}
+    rename("alone", "weights")
+    (folder / "several").mkdir()
+    for name in "ab":
+        (folder / "several" / name).write_text("weights")
+    """
+    )
+    found = {each.name: each.sha256 for each in attempts.kept()}
+    alone = hashlib.sha256(b"weights").hexdigest()
+    assert found["alone"] == alone
+    digest = f"sha256:{alone}"
+    assert found["several"] == hashlib.sha256(f"a\0{digest}\0b\0{digest}\0".encode()).hexdigest()
+
+
+def test_each_of_many_checkpoints_costs_two_lines_of_the_ledger(attempts: Attempts) -> None:
+    """However many there are: that it is complete, and that it is published."""
+    folder, ledger = attempts.job.checkpoints, attempts.job.folder / ".checkpoints.jsonl"
+    folder.mkdir(parents=True)
+    publisher = Publisher(attempts.task, attempts.job, attempts.blobs, lambda: None)
+    publisher.begin()
+    before = ledger.read_bytes().count(b"\n")
+    many = [f"c-{number}" for number in range(100)]
+    for name in many:
+        (folder / name).write_text(name)
+    publisher.renamed(many)
+    assert publisher.publish()
+    assert names(attempts) == sorted(many)
+    assert ledger.read_bytes().count(b"\n") - before == 2 * len(many)
 
 
 def test_step_and_metrics_are_those_beside_it_else_of_its_name_and_the_last_report(attempts: Attempts) -> None:
@@ -149,6 +183,8 @@ def test_a_job_whose_folder_is_gone_finds_its_newest_checkpoint_again(attempts: 
     assert ended.code == 0, ended.message
     assert attempts.printed()[-1] == "[worker-0] [('c-2', 'two')]"
     assert len(attempts.kept()) == 2, "what was restored is the checkpoint that it was"
+    assert attempts.run("print('again')", attempt=2).code == 0
+    assert len(attempts.kept()) == 2, "also for the attempts to come"
 
 
 def test_a_restarted_attempt_finds_the_folder_as_it_was(attempts: Attempts) -> None:

@@ -49,17 +49,18 @@ def test_how_a_command_ends_is_the_code_of_the_runner_and_of_the_record(
 ) -> None:
     ended = attempts.run(f"import os, signal, sys; print('last words', flush=True); {how}")
     assert (ended.code, ended.reason, ended.retry) == (code, "", False)
-    assert ended.message == "last words"
+    assert (ended.message, ended.last_lines) == ("", "last words")
 
 
 def test_a_bad_end_is_told_with_the_last_lines_only(attempts: Attempts) -> None:
     ended = attempts.run("for i in range(10000): print('line', i)\nraise RuntimeError('no good')")
     assert ended.code == 1
-    assert ended.message.endswith("RuntimeError: no good")
-    assert len(ended.message.splitlines()) == 20
+    assert ended.last_lines.endswith("RuntimeError: no good")
+    assert len(ended.last_lines.splitlines()) == 20
     long = attempts.run("print('x' * 100_000); raise SystemExit(3)", attempt=1)
     assert long.code == 3
-    assert 0 < len(long.message) <= 4000
+    assert 0 < len(long.last_lines) <= 4000
+    assert (ended.message, long.message) == ("", ""), "what it printed is not for everybody"
 
 
 def test_a_runner_that_is_started_again_after_the_end_runs_nothing(attempts: Attempts) -> None:
@@ -143,6 +144,47 @@ def test_a_command_that_is_deaf_to_term_is_killed_after_its_grace_with_all_it_st
     runner.terminate()
     assert runner.wait(LIMIT) == 143
     wait_until(lambda: not alive(child), "its child is gone")
+
+
+def test_a_daemon_without_environment_in_a_session_of_its_own_does_not_outlive_the_command(attempts: Attempts) -> None:
+    """Forked twice: its parent is gone, and nothing of it tells whose it is."""
+    ended = attempts.run(
+        """
+        import os, sys, time
+        read, write = os.pipe()
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.write(write, str(os.getpid()).encode())
+                os.execve(sys.executable, ["daemon", "-c", "import time; time.sleep(600)"], {})
+            os._exit(0)
+        os.wait()
+        print(os.read(read, 20).decode())
+        """
+    )
+    assert ended.code == 0
+    wait_until(lambda: not alive(int(attempts.printed()[0].split()[-1])), "the daemon is gone")
+
+
+def test_orphans_that_end_while_the_command_runs_are_reaped(attempts: Attempts) -> None:
+    runner = attempts.start(
+        """
+        import os, time
+        read, write = os.pipe()
+        if os.fork() == 0:
+            if os.fork() == 0:
+                os.write(write, f"{os.getpid()}\\n".encode())
+            os._exit(0)
+        os.wait()
+        print("orphan", os.read(read, 20).decode().strip(), flush=True)
+        time.sleep(600)
+        """
+    )
+    attempts.until_printed("orphan")
+    orphan = Path("/proc") / attempts.printed()[0].split()[-1]
+    wait_until(lambda: not orphan.exists(), "not even its entry in the table of processes is left")
+    runner.terminate()
+    assert runner.wait(LIMIT) == 143
 
 
 def test_what_a_command_leaves_running_does_not_outlive_it(attempts: Attempts) -> None:
@@ -256,7 +298,8 @@ def test_a_report_tells_what_the_runner_does_and_which_process_it_watches(attemp
 def test_a_command_refused_memory_is_told_as_such(attempts: Attempts) -> None:
     ended = attempts.run("data = bytearray(1 << 32)", environ={"MIZZEN_MEMORY": str(256 << 20)})
     assert (ended.code, ended.reason) == (1, "OutOfMemory")
-    assert "MemoryError" in ended.message
+    assert "MemoryError" in ended.last_lines
+    assert "spec.resources.memory" in ended.message
 
 
 def test_signals_of_the_code_to_its_own_group_do_not_reach_the_runner(attempts: Attempts) -> None:

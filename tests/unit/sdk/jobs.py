@@ -14,7 +14,7 @@ from mizzen.kinds.meta import Ref
 from mizzen.runs import records
 from mizzen.runs.checkpoints import Checkpoint, Shelf, checkpoint_id, digest_of
 from mizzen.runs.places import JobPlace
-from mizzen.runs.records import File
+from mizzen.runs.records import Exit, File
 from tests.unit.server.harness import Harness
 
 BEGAN = "2026-01-31T12:00:00Z"
@@ -50,6 +50,10 @@ class Training:
         data = {"step": step, "total": total, "metrics": metrics, "message": "", "time": time.time()}
         records.write(place.progress, data)
 
+    def fail(self, last_lines: str, replica: str = "worker-0") -> None:
+        """What its runner would leave."""
+        records.write(self.place.replica(replica).exit(0), Exit(0, 1, last_lines=last_lines).to_json())
+
     def print(self, text: str, replica: str = "worker-0") -> None:
         place = self.place.replica(replica)
         place.folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +69,7 @@ class Training:
         files = (File(name, blob.digest, blob.size),)
         sha256, job = digest_of(files), self._stored()
         made = Checkpoint(
-            id=checkpoint_id(self.id, name, sha256), namespace="default", model="iris", version="1", version_uid="",
+            id=checkpoint_id(self.id, name, sha256, 0), namespace="default", model="iris", version="1", version_uid="",
             job=self.id, job_uid=job.meta.uid, name=name, files=files, sha256=sha256, created=time.time(), step=step,
             metrics=metrics, framework="sklearn", entrypoint=name, trusted=True,
         )  # fmt: skip

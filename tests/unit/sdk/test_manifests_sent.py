@@ -242,6 +242,21 @@ def test_any_spec_is_restored(plane: mizzen.Plane) -> None:
         plane.run(plane.calls.restore("Model", "iris", 9))
 
 
+def test_of_a_job_set_only_what_may_change_is_restored(plane: mizzen.Plane, control: Harness) -> None:
+    plane.apply(manifest("iris"))
+    job = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "one"}}
+    spec = {"modelName": "iris", "command": ["true"]}
+    for priority in (1, 2):
+        plane.apply({**job, "spec": {**spec, "priority": priority}})
+    plane.run(plane.calls.restore("TrainingJob", "one"))
+    assert plane.get("trainingjob", "one")["spec"]["priority"] == 1
+    control.run(control.store.delete(Ref("TrainingJob", "one"), "admin"))
+    control.release(Ref("TrainingJob", "one"))
+    plane.apply({**job, "spec": {**spec, "command": ["false"]}})
+    with pytest.raises(errors.Invalid, match=r"spec\.command: cannot be changed; start another job"):
+        plane.run(plane.calls.restore("TrainingJob", "one"))
+
+
 def test_users_tokens_permissions_secrets_and_the_audit(plane: mizzen.Plane, control: Harness) -> None:
     plane.apply(manifest("iris"))
     plane.add_user("ann")

@@ -149,14 +149,21 @@ def test_a_job_that_failed_says_why_with_its_last_words(control: Harness, plane:
     assert f"mizzen train logs {job.id}" in caught.value.hint
 
 
-def test_last_words_that_the_message_has_are_not_told_twice(control: Harness, plane: mizzen.Plane) -> None:
+def test_the_last_lines_are_those_of_the_replica_that_failed_and_told_once(
+    control: Harness, plane: mizzen.Plane
+) -> None:
     job = plane.model("iris").train(code=code(control))
     seen = Training(control, job.id)
     seen.print("KeyError: 'colour'\n")
-    seen.become("Failed", "ReplicaFailed", "worker-0 ended with code 1: KeyError: 'colour'", completionTime=ENDED)
+    seen.print("goes on\n", replica="worker-1")
+    seen.fail("KeyError: 'colour'\n")
+    seen.become(
+        "Failed", "ReplicaFailed", "worker-0 ended with code 1", completionTime=ENDED,
+        replicaStates=[{"name": "worker-0", "state": "failed", "exitCode": 1}],
+    )  # fmt: skip
     with pytest.raises(mizzen.TrainingFailed) as caught:
         job.wait()
-    assert caught.value.message.count("KeyError") == 1
+    assert caught.value.message.endswith("ended with code 1\nits log ends:\n  | KeyError: 'colour'")
 
 
 def test_waiting_has_an_end_and_the_job_goes_on(control: Harness, plane: mizzen.Plane) -> None:

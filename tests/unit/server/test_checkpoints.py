@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -13,6 +14,7 @@ from mizzen.kinds.meta import Ref
 from mizzen.runs.checkpoints import Checkpoint
 from tests.unit.server import trained
 from tests.unit.server.harness import HERE, Harness
+from tests.unit.server.sending import writer
 from tests.unit.server.test_admission import causes
 from tests.unit.server.trained import TRAIN, code, save, start, tell
 
@@ -130,6 +132,34 @@ def test_one_that_was_chosen_by_a_controller_counts_as_served(plane: Harness, ir
         assert iris.delete(f"{TRAIN}/{job}/checkpoint/{one.id}").status_code == 409
     shown = iris.get(f"{SERVE}/by-hand").json()
     assert (shown["checkpoint_id"], shown["parent_job"]) == (meant.id, job)
+
+
+def test_its_files_are_not_for_strangers(plane: Harness, iris: httpx2.Client, job: str) -> None:
+    one = save(plane, job)
+    at = f"{TRAIN}/{job}/checkpoint/{one.id}"
+    stranger = plane.client(None)
+    assert stranger.get(at).status_code == 200, "this plane is open to be read"
+    assert stranger.get(f"{at}/files").status_code == 401
+    assert plane.client(plane.user("ben")).get(f"{at}/files").status_code == 403
+    assert writer(plane, "ann", "read").get(f"{at}/files").status_code == 200
+
+
+def test_who_may_vouch_for_code_vouches_for_what_others_saved(plane: Harness, iris: httpx2.Client, job: str) -> None:
+    one, other = save(plane, job, "one"), save(plane, job, "two")
+    at = f"{TRAIN}/{job}/checkpoint/{one.id}"
+    ann, bob = writer(plane), writer(plane, "bob", "admin")
+    assert ann.post(f"{at}/trust").status_code == 403
+    assert trained.shelf(plane).find("default", "iris", "1", one.id) == one
+    for _ in range(2):
+        answer = bob.post(f"{at}/trust")
+        assert answer.status_code == 200, answer.text
+        assert answer.json() == ann.get(at).json()
+        assert answer.json()["trusted"] is True
+    assert trained.shelf(plane).find("default", "iris", "1", one.id) == replace(one, trusted=True)
+    assert trained.shelf(plane).find("default", "iris", "1", other.id) == other, "of one, not of all"
+    assert bob.post(f"{TRAIN}/{job}/checkpoint/nothing/trust").status_code == 404
+    assert [entry.allowed for entry in plane.audited(actor="bob") if entry.path == f"{at}/trust"] == [True, True]
+    assert [entry.allowed for entry in plane.audited(actor="ann") if entry.path == f"{at}/trust"] == [False]
 
 
 # Serving

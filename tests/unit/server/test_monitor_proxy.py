@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -21,8 +23,9 @@ from tensorboard.summary import Writer
 from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.kinds.monitor import MonitorStatus
 from mizzen.runs.places import events
-from mizzen.server.monitor import proxy
+from mizzen.server.monitor import proxy, showkey
 from mizzen.server.monitor.visits import COOKIE
+from mizzen.showing import gate
 from tests.support import planes
 from tests.unit.server.harness import TOKEN, Harness
 
@@ -85,6 +88,7 @@ def echo() -> Iterator[int]:
 
 @pytest.fixture
 def iris(plane: Harness, admin: httpx2.Client) -> httpx2.Client:
+    (plane.folder / "run").mkdir()
     admin.post("/model", json={"name": "iris"})
     assert admin.post(AT, json={"tool": "tensorboard"}).status_code == 201
     return admin
@@ -138,6 +142,51 @@ def test_the_tool_says_nothing_that_would_speak_for_the_whole_plane(
     assert iris.get(f"{TOOL}teapot").status_code == 418
     assert iris.head(TOOL).headers["content-type"] == "application/json"
     assert iris.delete(TOOL).status_code == 405
+
+
+def test_the_tool_hears_the_key_of_the_plane_and_none_that_a_client_sends(
+    plane: Harness, iris: httpx2.Client, echo: int
+) -> None:
+    answering(plane, f"http://127.0.0.1:{echo}")
+    sent = [("Mizzen-Show-Key", "guessed"), ("mizzen-show-key", "again"), ("Connection", "mizzen-show-key")]
+    said = iris.get(TOOL, headers=sent).json()["headers"]
+    heard = [value for name, value in said.items() if name.lower() == gate.HEADER.lower()]
+    file = plane.folder / "run" / gate.FILE
+    assert heard == [file.read_text().strip()]
+    assert (len(heard[0]), stat.S_IMODE(file.stat().st_mode)) == (64, 0o600)
+    file.unlink()
+    assert iris.get(TOOL).json()["headers"][showkey.HEADER] == file.read_text().strip() != heard[0]
+
+
+@pytest.mark.parametrize("spoilt", ["", "short", "open"])
+def test_a_key_that_others_know_or_guess_is_replaced(tmp_path: Path, spoilt: str) -> None:
+    key = showkey.kept(tmp_path)
+    assert showkey.kept(tmp_path) == key
+    file = tmp_path / showkey.FILE
+    if spoilt == "open":
+        file.chmod(0o644)
+    else:
+        file.write_text(spoilt)
+    fresh = showkey.kept(tmp_path)
+    assert fresh != key
+    assert gate.read_key(file) == fresh.encode(), "what starts tools reads the same"
+
+
+def test_without_a_folder_for_the_key_it_is_said_what_to_do(plane: Harness, iris: httpx2.Client, echo: int) -> None:
+    answering(plane, f"http://127.0.0.1:{echo}")
+    (plane.folder / "run").rmdir()
+    answer = iris.get(TOOL)
+    assert answer.status_code == 503
+    assert "the key that the tool asks for cannot be read" in answer.json()["message"]
+
+
+def test_nothing_is_packed_for_those_who_did_not_ask_for_it(plane: Harness, iris: httpx2.Client, echo: int) -> None:
+    answering(plane, f"http://127.0.0.1:{echo}")
+    del iris.headers["accept-encoding"]
+    for sent, heard in ((None, "identity"), ("br", "br"), ("gzip;q=0.5", "gzip;q=0.5")):
+        headers = {"accept-encoding": sent} if sent else {}
+        said = iris.get(TOOL, headers=headers).json()["headers"]
+        assert [value for name, value in said.items() if name.lower() == "accept-encoding"] == [heard]
 
 
 def test_redirects_stay_here(plane: Harness, iris: httpx2.Client, echo: int) -> None:
@@ -210,23 +259,31 @@ def test_tensorboard_shows_two_versions_through_it(plane: Harness, iris: httpx2.
         writer.close()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with tensorboard(folder, port):
+    with tensorboard(folder, port, plane.folder / "run"):
         answering(plane, f"http://127.0.0.1:{port}")
         planes.wait_until(lambda: iris.get(TOOL).status_code == 200, "TensorBoard answers")
+        assert httpx2.get(f"http://127.0.0.1:{port}{TOOL}", trust_env=False).status_code == 403
+        (plane.folder / "run" / gate.FILE).unlink()
         index = iris.get(TOOL)
+        assert index.status_code == 200, "a new key counts at once"
         assert "TensorBoard" in index.text or "tb-webapp" in index.text
         runs = planes.wait_until(lambda: iris.get(f"{TOOL}data/runs").json(), "TensorBoard has read")
         assert runs == ["1/iris-1-a", "2/iris-2-a"]
         script = iris.get(f"{TOOL}index.js")
         assert (script.status_code, script.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+        assert script.headers["content-encoding"] == "gzip"
+        del iris.headers["accept-encoding"]
+        assert "content-encoding" not in iris.get(f"{TOOL}index.js").headers
         assert plane.client(None).get(f"{TOOL}data/runs").status_code == 401
 
 
 @contextlib.contextmanager
-def tensorboard(folder: Path, port: int) -> Iterator[None]:
+def tensorboard(folder: Path, port: int, run: Path) -> Iterator[None]:
     flags = (f"--logdir={folder}", f"--port={port}", "--host=127.0.0.1", f"--path_prefix={TOOL.rstrip('/')}")
-    command = [sys.executable, "-m", "tensorboard.main", *flags, "--load_fast=false", "--reload_interval=1"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    command = [sys.executable, "-m", "mizzen.showing.tensorboard", *flags, "--reload_interval=1"]
+    showkey.kept(run)
+    environ = {**os.environ, "MIZZEN_RUN_DIR": str(run)}
+    with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             yield
         finally:

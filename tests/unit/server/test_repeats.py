@@ -10,10 +10,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.meta import ACTOR_ANNOTATION, Meta, Ref, Resource
+from mizzen.kinds.training import IDEMPOTENCY_ANNOTATION
 from mizzen.server import repeats
 from tests.unit.server.harness import HERE, Harness, serving
 from tests.unit.server.trained import TRAIN, code
+
+JOBS = f"{HERE}/trainingjobs"
 
 
 @pytest.fixture
@@ -102,8 +105,62 @@ def test_a_repeat_is_answered_although_the_job_set_has_gone_by_age(plane: Harnes
     assert iris.get(f"{TRAIN}?state=all").json()["items"] == []
 
 
+def marks(client: httpx2.Client, job: str) -> str | None:
+    found = client.get(f"{JOBS}/{job}").json()["metadata"]["annotations"].get(IDEMPOTENCY_ANNOTATION)
+    return None if found is None else str(found)
+
+
+def test_only_the_call_itself_says_which_call_it_was(iris: httpx2.Client) -> None:
+    first = keyed(iris, "k").json()["id"]
+    mark = marks(iris, first)
+    assert mark is not None
+    forged: dict[str, Any] = {
+        "apiVersion": "mizzen.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": "forged", "annotations": {IDEMPOTENCY_ANNOTATION: mark}},
+        "spec": {"modelName": "iris", "version": "1"},
+    }  # fmt: skip
+    assert iris.post(JOBS, json=forged).status_code == 201
+    assert marks(iris, "forged") is None
+    applied = {**forged, "metadata": {**forged["metadata"], "name": "applied"}}
+    headers = {"content-type": "application/apply-patch+yaml"}
+    assert iris.patch(f"{JOBS}/applied?fieldManager=x", json=applied, headers=headers).status_code == 201
+    assert marks(iris, "applied") is None
+    merge = {"content-type": "application/merge-patch+json"}
+    for job, text, kept in (("forged", mark, None), (first, "other", mark), (first, None, mark)):
+        change = {"metadata": {"annotations": {IDEMPOTENCY_ANNOTATION: text}}}
+        assert iris.patch(f"{JOBS}/{job}", json=change, headers=merge).status_code == 200
+        assert marks(iris, job) == kept
+    assert keyed(iris, "k").json()["id"] == first
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_job_set_of_another_is_nobodys_answer(plane: Harness, iris: httpx2.Client, gone: bool) -> None:
+    """Even one that says of itself that it is."""
+    plane.permit("ana-writes", "write", subjects=["ana"], model="iris")
+    ana = plane.client(plane.user("ana"))
+    spec = {"modelName": "iris", "version": "1"}
+    key = repeats.Key.of("ana", "k", "default/iris/train/1", spec)
+    name = next(repeats.names("iris", "1", key))
+    meta = Meta(name, annotations={IDEMPOTENCY_ANNOTATION: key.mark, ACTOR_ANNOTATION: "ana"})
+    theirs = plane.run(plane.store.create(Resource("TrainingJob", meta, spec), "eve"))
+    if gone:
+        plane.run(plane.store.delete(theirs.ref, "eve"))
+    answer = keyed(ana, "k")
+    assert answer.status_code == 201
+    made = plane.run(plane.store.get(Ref("TrainingJob", answer.json()["id"])))
+    assert made.meta.uid != theirs.meta.uid
+
+
+def test_the_answer_stays_as_somebody_else_changes_the_job_set(plane: Harness, iris: httpx2.Client) -> None:
+    plane.permit("ana-writes", "write", subjects=["ana"], model="iris")
+    ana = plane.client(plane.user("ana"))
+    first = keyed(ana, "k").json()["id"]
+    assert iris.post(f"{TRAIN}/{first}/suspend").status_code == 200
+    assert keyed(ana, "k").json()["id"] == first
+
+
 def test_names_that_another_key_was_given_are_passed_over() -> None:
-    key = repeats.Key("call", {})
+    key = repeats.Key.of("ana", "k", "here", {})
     names = repeats.names("iris", "1", key)
     first, second = next(names), next(names)
     assert first != second

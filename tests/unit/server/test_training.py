@@ -11,12 +11,14 @@ import httpx2
 import pytest
 
 from mizzen.kinds.meta import NAME, Ref, format_time
-from mizzen.kinds.training import JobReplica, ReplicaCounts
+from mizzen.kinds.training import JobProgress, JobReplica, ReplicaCounts
+from mizzen.runs import records
+from mizzen.runs.records import Exit
 from tests.support import planes
 from tests.unit.server import trained
 from tests.unit.server.harness import HERE, Harness
 from tests.unit.server.test_admission import causes
-from tests.unit.server.trained import TRAIN, code, report, save, start, tell
+from tests.unit.server.trained import TRAIN, code, place, report, save, start, tell
 
 
 @pytest.fixture
@@ -165,6 +167,27 @@ def test_progress_is_read_live_with_the_time_that_is_left(plane: Harness, iris: 
     assert iris.get(f"{TRAIN}/{job}").json()["progress"]["eta_seconds"] is None
 
 
+def test_lists_tell_how_far_those_are_that_go_on(plane: Harness, iris: httpx2.Client) -> None:
+    goes_on, ended, silent = start(iris), start(iris), start(iris)
+    for job in (goes_on, ended):
+        tell(plane, job, "Running", progress=JobProgress(step=1, total=100))
+        report(plane, job, {"step": 30, "total": 100, "metrics": {"loss": 0.25}})
+    tell(plane, ended, "Succeeded")
+    for path in (TRAIN, "/model/iris/train"):
+        shown = {item["id"]: item["progress"] for item in iris.get(f"{path}?state=all").json()["items"]}
+        assert (shown[goes_on]["step"], shown[goes_on]["metrics"]) == (30, {"loss": 0.25})
+        assert shown[ended]["step"] == 1, "as it was told last"
+        assert shown[silent] is None
+
+
+@pytest.mark.parametrize("sent", [b'{"hyperparameters": {"rate": NaN}}', b'{"hyperparameters": {"rate": -Infinity}}'])
+def test_a_number_that_json_does_not_know_is_refused_in_words(iris: httpx2.Client, sent: bytes) -> None:
+    answer = iris.post(TRAIN, content=sent, headers={"content-type": "application/json"})
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["message"].endswith("at 'hyperparameters.rate' is no JSON number")
+    assert iris.get(TRAIN).json()["items"] == []
+
+
 @pytest.mark.parametrize(
     "content", ["{", "[]", "null", '{"step": "x", "metrics": 3, "time": []}', "", '{"step": 1e999}']
 )
@@ -309,6 +332,24 @@ def test_the_checkpoints_of_a_model_go_with_it_and_others_stay(plane: Harness, i
     assert trained.shelf(plane).all() == [kept]
 
 
+def test_the_last_lines_are_of_the_replica_that_ended_badly_first(plane: Harness, iris: httpx2.Client) -> None:
+    job = start(iris)
+    where = place(plane, job)
+    ends = (("worker-0", 0, 1, 30.0), ("worker-1", 1, 9, 10.0), ("worker-2", 0, 1, 20.0), ("worker-3", 0, 0, 5.0))
+    for name, attempt, code_, ended in ends:
+        end = Exit(attempt, code_, ended=ended, last_lines=f"{name} broke" if code_ else "")
+        records.write(where.replica(name).exit(attempt), end.to_json())
+    running = (JobReplica(name="worker-0", state="running", attempt=1, exit_code=1),)
+    tell(plane, job, "Running", replica_states=running)
+    assert iris.get(f"{TRAIN}/{job}").json()["lastLines"] is None, "it has been started again"
+    states = (
+        JobReplica(name="worker-0", state="failed"), JobReplica(name="worker-1", state="failed", attempt=1),
+        JobReplica(name="worker-2", state="restarting"), JobReplica(name="worker-3", state="succeeded"),
+    )  # fmt: skip
+    tell(plane, job, "Failed", replica_states=states)
+    assert iris.get(f"{TRAIN}/{job}").json()["lastLines"] == "worker-1 broke"
+
+
 # Who may
 
 
@@ -321,6 +362,11 @@ def test_who_may_do_what(plane: Harness, iris: httpx2.Client) -> None:
     plane.permit("ana-reads", "read", subjects=["ana"], model="iris")
     ana = plane.client(plane.user("ana"))
     assert ana.get(f"{TRAIN}/{job}/logs").status_code == 200
+    records.write(place(plane, job).replica("worker-0").exit(1), Exit(1, 3, last_lines="KeyError").to_json())
+    tell(plane, job, "Failed", replica_states=(JobReplica(name="worker-0", state="failed", attempt=1, exit_code=3),))
+    assert ana.get(f"{TRAIN}/{job}").json()["lastLines"] == "KeyError"
+    assert stranger.get(f"{TRAIN}/{job}").json()["lastLines"] is None
+    assert "KeyError" not in stranger.get(f"{TRAIN}/{job}").text
     for client, code_ in ((stranger, 401), (ana, 403)):
         assert client.post(TRAIN).status_code == code_
         assert client.delete(f"{TRAIN}/{job}").status_code == code_

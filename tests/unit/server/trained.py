@@ -81,9 +81,9 @@ def save(
         kept.append(File(path, blob.digest, blob.size))
     digest = digest_of(kept)
     one = Checkpoint(
-        id=checkpoint_id(job, name, digest), namespace="default", model=model, version=version, version_uid=of, job=job,
-        job_uid=found.meta.uid, name=name, files=tuple(kept), sha256=digest, created=datetime.now(UTC).timestamp(),
-        framework="sklearn", entrypoint=next(iter(files or {name: b""})),
+        id=checkpoint_id(job, name, digest, 0), namespace="default", model=model, version=version, version_uid=of,
+        job=job, job_uid=found.meta.uid, name=name, files=tuple(kept), sha256=digest,
+        created=datetime.now(UTC).timestamp(), framework="sklearn", entrypoint=next(iter(files or {name: b""})),
     )  # fmt: skip
     one = replace(one, **more)
     assert shelf(plane).add(one)

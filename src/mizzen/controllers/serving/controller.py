@@ -13,6 +13,8 @@ from mizzen.controllers.serving.meaning import (
     LOST,
     UNTRAINED,
     Obstacle,
+    advised,
+    awaits_trust,
     is_numbered,
     meant_version,
     not_found,
@@ -45,7 +47,7 @@ from mizzen.stores.whole import whole
 PROGRESS = 30.0
 """Seconds between two reports of how much has been fetched."""
 SAVED = 5.0
-"""Seconds between two looks for a checkpoint that something waits for: nobody tells when one is saved."""
+"""Seconds between two looks for a checkpoint that something waits for: nobody tells when one is saved, or trusted."""
 LOOK = 0.05
 """Seconds between two looks at whether gateways know what answers now, and have left what did before."""
 LOOKS = {"Fetching": PROGRESS, UNTRAINED: SAVED, LOST: SAVED}
@@ -249,6 +251,7 @@ class Serving:
             scaled=facts.scaled is not None,
             rested=facts.scaled is not None and before is not None and before.reason in (ASLEEP, WAKING),
         )  # fmt: skip
+        is_ready = advised(is_ready, facts)
         counted = facts.child(old.meta.name) if old is not None else workload
         now_told = {
             "target_version": target,
@@ -263,6 +266,8 @@ class Serving:
         again = 0.0 if is_ready.reason == ASLEEP else patience(workload, now)
         if staying or is_ready.reason == ARRIVING:
             again = LOOK
+        elif awaits_trust(is_ready, facts):
+            again = SAVED
         return Decision(
             children=children,
             status=status,

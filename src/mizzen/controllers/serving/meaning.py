@@ -8,11 +8,13 @@ from mizzen import frameworks
 from mizzen.controllers.serving.facts import ServingFacts
 from mizzen.kinds import placement, running
 from mizzen.kinds.fetching import entry_of
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.meta import Condition, Resource
 from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionSpec
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, ModelFile
 from mizzen.runs.checkpoints import Checkpoint
 
+UNTRUSTED = "is not marked as trusted"
+"""What a runtime says of code and pickles that nobody vouched for."""
 UNTRAINED, LOST = "Untrained", "CheckpointNotFound"
 """Obstacles that go when a job saves something."""
 
@@ -87,6 +89,19 @@ def servable(
     running.entrypoint(version)
     _refuse_untrusted_packages(facts.target, own)
     return version
+
+
+def awaits_trust(ready: Condition, facts: ServingFacts) -> bool:
+    """Could it be served, had somebody vouched for its checkpoint?"""
+    return UNTRUSTED in ready.message and facts.checkpoint is not None and not facts.checkpoint.trusted
+
+
+def advised(ready: Condition, facts: ServingFacts) -> Condition:
+    """With how to vouch for the checkpoint, where that is what is missing."""
+    if facts.checkpoint is None or not awaits_trust(ready, facts):
+        return ready
+    command = f"mizzen train checkpoints {facts.checkpoint.job} --trust {facts.checkpoint.id}"
+    return ready.model_copy(update={"message": f"{ready.message}; who may, does so by: {command}"})
 
 
 def takes_checkpoint(spec: InferenceModelSpec) -> bool:

@@ -57,7 +57,7 @@ def _decide(given: Given, here: str) -> Decision:
         return _queued(given, before, Trouble(facts.verdict.reason, facts.verdict.message))
     if not told.admitted or facts.ports:
         # What it is given is written down before anything starts with it.
-        waiting = _queued(given, before, Trouble("Starting", "it has its share of the machine"))
+        waiting = _queued(given, before, Trouble("Starting", "it is about to start"))
         return replace(waiting, again=0.0)
     return _running(given, course(given, resumed(before)))
 

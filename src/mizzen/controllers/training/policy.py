@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,11 +60,22 @@ def delay(restarts: int) -> float:
 
 
 def said(name: str, seen: ReplicaStatus) -> str:
-    """How it ended, with its last words."""
-    how = f"{name} ended with code {seen.exit_code}" if seen.exit_code is not None else f"{name} ended"
-    if seen.reason:
-        how = f"{how} ({seen.reason})"
-    return f"{how}: {seen.message}" if seen.message else how
+    """How it ended, and what was said of it."""
+    how, more = _how(seen.exit_code)
+    notes = ", ".join(filter(None, (more, seen.reason)))
+    told = f"{name} {how} ({notes})" if notes else f"{name} {how}"
+    return f"{told}: {seen.message}" if seen.message else told
+
+
+def _how(code: int | None) -> tuple[str, str]:
+    """In words, and the signal's name where it was one that ended it."""
+    if code is None:
+        return "ended", ""
+    try:
+        by = signal.Signals(code - 128).name
+    except ValueError:
+        return f"ended with code {code}", ""
+    return ("was killed", f"{code}: {by}") if code == KILLED else (f"ended with code {code}", by)
 
 
 def _goes_on(policy: RestartPolicy, code: int) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from mizzen.blobs.removing import remove_tree
 from mizzen.controllers.training import keeping
 from mizzen.controllers.training.facts import Saved
 from mizzen.errors import MizzenError
@@ -124,6 +124,6 @@ def _progress(said: records.Progress | None) -> JobProgress | None:
 
 def _remove(folder: Path) -> None:
     try:
-        shutil.rmtree(folder)
+        remove_tree(folder)
     except OSError as error:
         log.warning("%s cannot be removed: %s", folder, error)

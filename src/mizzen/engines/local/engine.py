@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.removing import remove_tree
 from mizzen.engines.engine import Capability, Observation
 from mizzen.engines.local import logs
 from mizzen.engines.local.environments.environments import NO_ROOM, Environments, Making
@@ -395,6 +395,5 @@ def _folder(path: str) -> str | None:
 def _clear(place: Place) -> None:
     for path in place.sockets():
         path.unlink(missing_ok=True)
-    if place.work.exists():
-        shutil.rmtree(place.work)
+    remove_tree(place.work)
     logs.prune(place.home.logs, lambda uid: Place(place.home, uid).work.exists())

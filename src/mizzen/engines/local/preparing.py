@@ -8,7 +8,9 @@ from typing import TypeAlias
 
 from mizzen.engines.local.environments.environments import Environments
 from mizzen.engines.local.replicas import Built, Obstacle
+from mizzen.engines.local.training import DATASET_SECRETS
 from mizzen.errors import MizzenError, NotFound
+from mizzen.kinds.parts.env import SecretKeyRef
 from mizzen.kinds.workload import WorkloadSpec
 
 Reveal: TypeAlias = Callable[[str, str, str], Awaitable[str]]
@@ -43,8 +45,14 @@ class Preparing:
                 secrets[variable] = await self._reveal(namespace, ref.name, ref.key)
             except NotFound:
                 makes = f"mizzen secret set {ref.name} {ref.key}"
-                why = f"{variable} needs key '{ref.key}' of secret '{ref.name}', which is not there: {makes}"
-                return Obstacle("waiting", why, "SecretNotFound")
+                return Obstacle("waiting", f"{_needs(variable, ref)}, which is not there: {makes}", "SecretNotFound")
             except MizzenError as error:
-                return Obstacle("waiting", f"{variable} cannot be had: {error.message}", "SecretUnreadable")
+                why = f"{_needs(variable, ref)}, which cannot be had: {error.message}"
+                return Obstacle("waiting", why, "SecretUnreadable")
         return Prepared(built, secrets)
+
+
+def _needs(variable: str, ref: SecretKeyRef) -> str:
+    """People wrote of a dataset, and not of the variables that its secret becomes."""
+    who = "the dataset" if variable.startswith(DATASET_SECRETS) else variable
+    return f"{who} needs key '{ref.key}' of secret '{ref.name}'"

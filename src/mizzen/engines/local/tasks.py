@@ -13,7 +13,7 @@ from mizzen.engines.local.holdings import Gpus
 from mizzen.engines.local.preparing import Preparing
 from mizzen.engines.local.replicas import Obstacle, Place
 from mizzen.engines.local.sight import Sight
-from mizzen.engines.local.training import INDEX, Found
+from mizzen.engines.local.training import INDEX
 from mizzen.errors import Unavailable
 from mizzen.kinds.meta import Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec, WorkloadStatus
@@ -59,20 +59,19 @@ class Tasks:
             await self._forget(place)
         else:
             try:
-                process, obstacle = await self._run(place, workload, spec, found, threads)
+                process, obstacle = await self._run(place, workload, spec, threads)
             except Refused as error:
                 if told is not None and not self._home.info.exists():
                     return told  # everything is being stopped, and that is no end: it goes on after the next start
                 raise Unavailable(f"the supervisor does not run {workload.ref}: {error}") from error
         view = self._sight.replicas(place.uid).get(INDEX)
         current = view is not None and self._is_of(view, process, attempt)
-        if view is not None and view.state is State.FAILED and found.exit is None:
-            # It may have written it since we looked.
+        if found.exit is None:  # it may have written it since we looked, or be another runner now
             found = await asyncio.to_thread(training.look, training.place_of(place, spec), attempt)
         return training.status_of(attempt, found, view, current=current, told=told, obstacle=obstacle)
 
     async def _run(
-        self, place: Place, workload: Resource, spec: WorkloadSpec, found: Found, threads: int
+        self, place: Place, workload: Resource, spec: WorkloadSpec, threads: int
     ) -> tuple[ProcessSpec | None, Obstacle | None]:
         """What was asked for, if nothing is in the way."""
         prepared = await self._preparing.of(place.uid, spec, workload.meta.namespace)
@@ -90,7 +89,7 @@ class Tasks:
                         gpus=given.variables.get(INDEX),
                         blob_env=self._blob_env, blob_secrets=self._blob_secrets,
                     )  # fmt: skip
-                view = await self._looked(client, place, process, found, training.of(spec).attempt)
+                view = await self._looked(client, place, process, spec)
                 if process is None:
                     return None, obstacle
                 if view is None or view.fingerprint != process.fingerprint:
@@ -102,15 +101,20 @@ class Tasks:
         return process, obstacle
 
     async def _looked(
-        self, client: Client, place: Place, process: ProcessSpec | None, found: Found, attempt: int
+        self, client: Client, place: Place, process: ProcessSpec | None, spec: WorkloadSpec
     ) -> ProcessView | None:
-        """Its runner. One that ended because somebody told it to, and not the supervisor, is begun anew."""
+        """Its runner. One that ended because somebody told it to, and not the supervisor, is begun anew; one that was
+        killed, once: what its command had saved is still to be put away."""
         views = await client.list(place.prefix)
         self._sight.see_only(place.uid, views)
         view = self._sight.replicas(place.uid).get(INDEX)
-        if view is None or view.state is not State.FAILED or not found.stopped:
+        attempt, where = training.of(spec).attempt, training.place_of(place, spec)
+        if view is None or view.state is not State.FAILED or not self._is_of(view, process, attempt):
             return view
-        if not self._is_of(view, process, attempt):
+        found = await asyncio.to_thread(training.look, where, attempt)
+        if not training.starts_again(found):
+            return view
+        if not found.stopped and not await asyncio.to_thread(training.note_lost, where, attempt):
             return view
         await client.remove(view.key)
         self._sight.see(replace(view, state=State.GONE))

@@ -1,7 +1,8 @@
 """A task as a supervised runner, and what is seen of both as the status of a replica. Pure, but for `look` and `write`.
 
 How an attempt ended is what its exit record says, whatever became of the process: the supervisor, the plane or the
-machine may have gone down meanwhile. A process that ended and left no record was killed, and its command with it.
+machine may have gone down meanwhile. A process that ended and left no record was killed, and its command with it: it
+is started once more, to put away what the command had saved.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ class Found:
     exit: Exit | None = None
     stopped: bool = False
     """It was told to stop, and goes on when its runner is started again."""
+    begun: bool = False
+    """Its command was started."""
+    lost: bool = False
+    """Its runner was killed once; one more was to put away what the command had saved."""
 
 
 def of(spec: WorkloadSpec) -> TrainingTask:
@@ -60,7 +65,26 @@ def look(place: ReplicaPlace, attempt: int) -> Found:
         report=report if report is not None and report.attempt == attempt else None,
         exit=_read(Exit, place.exit(attempt)),
         stopped=place.stopped(attempt).exists(),
+        begun=place.begun(attempt).exists(),
+        lost=place.lost(attempt).exists(),
     )
+
+
+def starts_again(found: Found) -> bool:
+    """Is there something left to do for this attempt, though its runner has ended?"""
+    return found.exit is None and (found.stopped or (found.begun and not found.lost))
+
+
+def note_lost(place: ReplicaPlace, attempt: int) -> bool:
+    """Before its runner is started once more. False when that cannot be noted: then nobody would know when to stop.
+
+    Blocking.
+    """
+    try:
+        place.lost(attempt).touch()
+    except OSError:
+        return False
+    return True
 
 
 def write(place: Place, spec: WorkloadSpec, namespace: str) -> None:
@@ -170,10 +194,10 @@ def status_of(
     if found.exit is not None:
         return _over(attempt, found.exit)
     if view is not None and current:
-        if view.state is State.FAILED and not found.stopped:
+        if view.state is State.FAILED and not starts_again(found):
             return _over(attempt, _lost(attempt, found.report, view))
         if view.state is not State.WAITING:
-            return _alive(attempt, found.report, view)
+            return _alive(attempt, found, view)
     return _waiting(attempt, view if current else None, told, obstacle, after=view is not None and not current)
 
 
@@ -206,7 +230,12 @@ def _waiting(
     return _status(attempt, "waiting", message="waiting for the supervisor")
 
 
-def _alive(attempt: int, report: Report | None, view: ProcessView) -> ReplicaStatus:
+def _alive(attempt: int, found: Found, view: ProcessView) -> ReplicaStatus:
+    report = found.report
+    if found.lost:
+        does = (report.message if report is not None else "") or "putting away what it saved"
+        started = _time(report.started) if report is not None else None
+        return _status(attempt, "ready", message=f"its runner was killed; {does}", pid=view.pid, started=started)
     if view.state is not State.RUNNING:
         return _status(attempt, "starting", message="ending, to be started anew", pid=view.pid)
     if report is None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from mizzen.runs import reading
 from mizzen.runs.scalars import lines, tfevents
 from mizzen.runs.scalars.curve import Curve
 from mizzen.runs.scalars.tfevents import Damaged, Scalar
@@ -46,16 +46,16 @@ class GrowingFile:
     def read(self, budget: int) -> int:
         """Goes on where it was, for so many bytes at most; how many it read. Never raises for what is in the file."""
         try:
-            # A link could name anything, and what is no file could block whoever opens it.
-            handle = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            file = reading.opened(self.path)
+        except reading.NoFile:
+            self.word = "is no file"
+            return 0
         except OSError as error:
             self.word = f"cannot be opened: {error.strerror}"
             return 0
-        with open(handle, "rb", buffering=0) as file:
+        with file:
+            handle = file.fileno()
             found = os.fstat(handle)
-            if not stat.S_ISREG(found.st_mode):
-                self.word = "is no file"
-                return 0
             self.modified = found.st_mtime
             self._begin_anew_if_other(file.read(HEAD), found.st_size)
             return self._go_on(handle, found.st_size, budget)

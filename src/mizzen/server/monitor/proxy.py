@@ -1,7 +1,8 @@
 """Between a browser and the tool: what one asks is asked of the process on this machine, and what that says is told.
 
-The tool never sees who asks: no token and no cookie of ours reaches it, and none of its own gets out. What it sends
-runs in the browser under our address: so its pages may ask nothing but the tool itself (`connect-src`).
+The tool never sees who asks: no token and no cookie of ours reaches it, and none of its own gets out. It answers us
+only, by a key that both of us read in a file (`showkey`); no client has it. What it sends runs in the browser under our
+address: so its pages may ask nothing but the tool itself (`connect-src`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
 from typing import Final
 
 import httpx2
@@ -19,7 +21,7 @@ from mizzen.errors import BadRequest, MizzenError, NotFound, TooLarge, Unavailab
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.monitor import SCALARS, page_path, tool_path
 from mizzen.kinds.workload import WorkloadStatus
-from mizzen.server.monitor import entering, lifecycle
+from mizzen.server.monitor import entering, lifecycle, showkey
 from mizzen.server.monitor.entering import Entrance
 from mizzen.server.plane import plane_of
 from mizzen.server.streams import until_stopped
@@ -37,8 +39,8 @@ HOP_BY_HOP: Final = frozenset({
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
     "transfer-encoding", "upgrade",
 })  # fmt: skip
-OURS: Final = frozenset({"authorization", "cookie", "host", "origin", "referer", "expect", "forwarded"})
-"""Of a request: who asks, and from where."""
+OURS: Final = frozenset({"authorization", "cookie", "host", "origin", "referer", "expect", "forwarded", showkey.HEADER})
+"""Of a request: who asks, and from where. And what only we say."""
 THEIRS: Final = frozenset({"set-cookie", "server", "date", "location", "clear-site-data", "service-worker-allowed",
                            "strict-transport-security", "refresh"})  # fmt: skip
 """Of an answer: what would speak for this whole address."""
@@ -60,9 +62,21 @@ async def shown(request: Request, entrance: Entrance) -> Response:
         monitor = await lifecycle.there(store, model)
         if monitor.status.get("tool") == SCALARS:
             return RedirectResponse(page_path(model), 303)
-        return await _passed(request, model, await _address(store, monitor))
+        key = await _key(plane_of(request).data_dir)
+        return await _passed(request, model, await _address(store, monitor), key)
     except MizzenError as error:
         return entering.answered(request, model, error)
+
+
+async def _key(data_dir: Path) -> str:
+    """As it is now: a tool reads it for each question, too. Unavailable."""
+    try:
+        return await asyncio.to_thread(showkey.kept, data_dir / "run")
+    except OSError as error:
+        raise Unavailable(
+            f"the key that the tool asks for cannot be read: {error.strerror}",
+            hint="'mizzen down' and 'mizzen up' make the folder of running things anew",
+        ) from error
 
 
 async def _address(store: Store, monitor: Resource) -> str:
@@ -78,14 +92,14 @@ async def _address(store: Store, monitor: Resource) -> str:
     raise Unavailable(f"the tool does not answer yet: {said or 'it is being started'}")
 
 
-async def _passed(request: Request, model: Ref, address: str) -> Response:
+async def _passed(request: Request, model: Ref, address: str, key: str) -> Response:
     path = _path(request)
     body = await _body(request)
     # One connection for each question: a page asks a few dozen, and nothing is left to be closed when the plane stops.
     client = httpx2.AsyncClient(trust_env=False, verify=False, follow_redirects=False, timeout=TIMEOUT)
     try:
         url = httpx2.URL(scheme="http", host="127.0.0.1", port=int(address.partition(":")[2]), raw_path=path)
-        asked = client.build_request(request.method, url, headers=_asked(request, address), content=body)
+        asked = client.build_request(request.method, url, headers=_asked(request, address, key), content=body)
         answer = await client.send(asked, stream=True)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         await client.aclose()
@@ -150,14 +164,17 @@ async def _body(request: Request) -> bytes | None:
     return b"".join(pieces)
 
 
-def _asked(request: Request, address: str) -> list[tuple[bytes, bytes]]:
+def _asked(request: Request, address: str, key: str) -> list[tuple[bytes, bytes]]:
     left_out = HOP_BY_HOP | OURS | {"content-length"} | _named(request.headers.getlist("connection"))
     kept = [
         (name, value)
         for name, value in request.headers.raw
         if (text := name.decode("latin-1").lower()) not in left_out and not text.startswith(("x-forwarded-", "sec-"))
     ]
-    return [(b"host", address.encode()), *kept]
+    if all(name.lower() != b"accept-encoding" for name, _ in kept):
+        # Else our client would say what it takes, and whoever asked would get that.
+        kept.append((b"accept-encoding", b"identity"))
+    return [(b"host", address.encode()), (showkey.HEADER.encode(), key.encode()), *kept]
 
 
 def _told(request: Request, model: Ref, address: str, headers: httpx2.Headers) -> list[tuple[bytes, bytes]]:

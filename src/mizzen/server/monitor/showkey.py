@@ -1,0 +1,34 @@
+"""The key that tools ask us for. They listen where every account of this machine can ask, and answer who has it.
+
+It is in a file that both sides read (`mizzen.showing.gate`), and in no argument, variable, object or log.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from mizzen.errors import MizzenError
+from mizzen.stores import private
+
+FILE: Final = "show-key"
+HEADER: Final = "mizzen-show-key"
+BYTES: Final = 32
+
+
+def kept(run: Path) -> str:
+    """The key in this folder; a new one, where there is none or others could have read it. OSError."""
+    file = run / FILE
+    if not file.exists():
+        with suppress(FileExistsError):
+            private.create(file, secrets.token_hex(BYTES))
+    try:
+        key = private.read(file, "key of the monitors' tools")
+    except MizzenError:  # open to others
+        key = ""
+    if len(key) != 2 * BYTES or not key.isascii():
+        key = secrets.token_hex(BYTES)
+        private.replace(file, key.encode())
+    return key
