@@ -22,6 +22,7 @@ from mizzen import frameworks
 from mizzen.access import credentials, published, used
 from mizzen.access.jwts import Trust
 from mizzen.assemble import environments, learning, training
+from mizzen.assemble.carrying import Carrying
 from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_of
 from mizzen.assemble.starting import gateways
 from mizzen.blobs.limits import Limits
@@ -148,6 +149,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         capabilities=context.capabilities,
         oidc=Oidc(*vouching, _now) if vouching else None,
         settle=publisher.settled,
+        carried=Carrying(tables, traffic),
         pages=pages.Pages.kept(root / "page-key"),
         limits=Limits(settings.max_upload_bytes, settings.max_unpacked_bytes),
         default_framework=settings.default_framework,

@@ -56,6 +56,10 @@ class TablePublisher:
         self._telling: dict[Ref, Resource] = {}
         """All objects that a table may say something of, as they are at `position`."""
         self._position = ""
+        self._differed = 0
+        """Where in the store the last change stands that a table may speak of."""
+        self._said = -1
+        """Where it stood when the last table was compiled that is published, or that said nothing new."""
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -72,6 +76,10 @@ class TablePublisher:
         _, servers, workloads, _ = self._objects()
         return self._position, self._published, servers, workloads
 
+    def says(self, position: str) -> bool:
+        """Does what is published say all that the store held there?"""
+        return bool(self._position) and int(self._position) >= int(position) and self._said >= self._differed
+
     async def publish(self) -> bool:
         """Write the table of the present state. False: the file says the same already, so nothing is written."""
         await self._read()
@@ -82,10 +90,12 @@ class TablePublisher:
         last = self._published
         if last is not None and table == msgspec.structs.replace(last, serial=table.serial):
             if await self._file.holds(plan.encode(last)):
+                self._said = table.serial
                 return False
             log.warning("the table at %s is not the one that was published; writing it again", self._file.path)
         await self._file.replace(plan.encode(table))
         self._published = table
+        self._said = table.serial
         self._tell(table)
         log.info("table %d: %d routes, %d servers", table.serial, len(table.routes), len(table.servers))
         return True
@@ -93,7 +103,7 @@ class TablePublisher:
     async def _follow(self) -> NoReturn:
         while True:
             await self._read()
-            self._changed.set()
+            self._differs()
             try:
                 async for event in self._store.watch(None, self._position):
                     self._take(event)
@@ -127,7 +137,11 @@ class TablePublisher:
         if told is not None:
             self._telling[resource.ref] = resource
         if told != (None if before is None else told_of(before)):
-            self._changed.set()
+            self._differs()
+
+    def _differs(self) -> None:
+        self._differed = int(self._position)
+        self._changed.set()
 
     async def _publish_changes(self) -> NoReturn:
         if not self._position:

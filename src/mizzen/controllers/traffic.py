@@ -32,6 +32,7 @@ class Traffic:
         self._patience = patience
         self._named: Mapping[str, Since] = {}
         """Addresses in the Table that was published last, with the first that named them without a gap."""
+        self._newest: Since | None = None
         self._begun: Since | None = None
         """The first Table: what went before, went with it, for all that is known."""
         self._gone: dict[str, Since] = {}
@@ -48,7 +49,11 @@ class Traffic:
         }
         self._gone = kept | dict.fromkeys(self._named.keys() - named, now)
         self._named = {address: self._named.get(address, now) for address in named}
-        self._begun = self._begun or now
+        self._begun, self._newest = self._begun or now, now
+
+    def knows_newest(self) -> bool:
+        """Does every gateway go by the Table that was published last?"""
+        return self._newest is None or self._is_known((self._newest,))
 
     def reaches(self, addresses: Collection[str]) -> bool:
         """Does every gateway send to one of these?"""

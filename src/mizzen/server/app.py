@@ -62,7 +62,7 @@ from mizzen.server.namespaces import NamespacedStore
 from mizzen.server.oidc import Oidc
 from mizzen.server.origins import LoopbackOnly
 from mizzen.server.pages import Pages
-from mizzen.server.plane import Logs, Plane, plane_of
+from mizzen.server.plane import Carried, Logs, Plane, nobody_to_carry, plane_of
 from mizzen.server.settled import Settle, Settled, nothing_to_settle
 from mizzen.server.tokens import AdminToken
 from mizzen.stores.records import AuditLog, Identities, Secrets
@@ -92,6 +92,7 @@ def create_app(
     limits: Limits | None = None,
     default_framework: str = "",
     settle: Settle = nothing_to_settle,
+    carried: Carried = nobody_to_carry,
     recorder: Recorder = NOBODY,
     seen: Usage | None = None,
     used: Callable[[str], dict[str, int]] = lambda _: {},
@@ -101,10 +102,10 @@ def create_app(
     data_dir: Path | None = None,
 ) -> Starlette:
     """`loopback`: nobody but this machine can reach it; else nobody without a token gets anything, whatever `anonymous`
-    says. `oidc`: whose JWTs are taken. `settle`: waits until gateways can know of what was written. `recorder`: who is
-    told what people decided. `seen` and `inside`: what is told of what is used. `used`: how much of
-    their quotas somebody has. `learnt`: what feedback has taught. `shelf` and `data_dir`: where checkpoints and the
-    files of jobs are; if absent, with and beside the blobs."""
+    says. `oidc`: whose JWTs are taken. `settle`: waits until gateways can know of rights that were written, `carried`:
+    until they follow what was decided about traffic. `recorder`: who is told what people decided. `seen` and `inside`:
+    what is told of what is used. `used`: how much of their quotas somebody has. `learnt`: what feedback has taught.
+    `shelf` and `data_dir`: where checkpoints and the files of jobs are; if absent, with and beside the blobs."""
     bindings, visits = Bindings(store), Visits(now)
     identity = Identity(AdminToken(admin_token), identities, oidc, now)
     plane = Plane(
@@ -130,6 +131,7 @@ def create_app(
         limits=limits or Limits(),
         default_framework=default_framework,
         recorder=recorder,
+        carried=carried,
     )
     app = Starlette(
         routes=[

@@ -201,6 +201,7 @@ async def _made_current(
             moved = await _move_current(plane, model, wanted, actor, decision=decision, guard=guard)
         except Conflict:
             continue  # somebody wrote meanwhile; look again
+        await plane.carried(moved.meta.resource_version)
         return JSONResponse(views.model(moved))
 
 

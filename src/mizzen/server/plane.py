@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +34,14 @@ class Logs(Protocol):
     ) -> AsyncIterator[bytes]: ...
 
 
+Carried = Callable[[str], Awaitable[None]]
+"""Returns when traffic follows what the store held at a resource version, or cannot be waited for any longer."""
+
+
+async def nobody_to_carry(position: str) -> None:
+    """For a control API without gateways."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plane:
     store: Store
@@ -60,6 +68,7 @@ class Plane:
     """The checkpoints that jobs saved."""
     data_dir: Path
     """Where job sets leave their files (`runs/places.py`)."""
+    carried: Carried = nobody_to_carry
     pages: Pages = field(default_factory=Pages)
     apart: Apart = field(default_factory=Apart)
     """Where large bodies are read."""
