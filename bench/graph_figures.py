@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -9,7 +10,7 @@ from statistics import median
 from bench.peers.figures import Figure, at_most
 from bench.report import Window, number, table
 
-FLOOR, MODEL = "nginx", "model"
+FLOOR, MODEL, APART = "nginx", "model", "apart"
 GATEWAY, RUNTIME = "gateway", "runtime"
 FAMILIES = ("deep", "passing", "wide")
 """Graphs that come in several sizes, `<family><size>`."""
@@ -26,6 +27,8 @@ HEADER = (
 class Cost:
     """Medians over rounds, µs of CPU for a request."""
 
+    rounds: Mapping[int, float]
+    """Of its gateway, by round."""
     whole: float
     lowest: float
     highest: float
@@ -69,13 +72,19 @@ def _shapes(found: Costs, connections: Sequence[int]) -> Iterator[Figure]:
             all_three, floor = found.get(("ensemble", number_)), found.get((FLOOR, number_))
             ratio = all_three.whole / floor.whole if all_three and floor else None
             yield at_most(f"ensemble of three, {at}, CPU against nginx", 13, ratio)
-        ratio = choice.gateway / one.gateway if choice and one else None
-        yield at_most(f"split, {at}, gateway's share against one model's", 1.25, ratio)
-        ratio = bandit.gateway / one.gateway if bandit and one else None
-        yield at_most(f"e-greedy with records, {at}, gateway's share against one model's", 1.6, ratio)
+        yield at_most(f"split, {at}, gateway's share against one model's", 1.25, shares(choice, one))
+        yield at_most(f"e-greedy with records, {at}, gateway's share against one model's", 1.6, shares(bandit, one))
         five, single = found.get(("chain5", number_)), found.get(("chain1", number_))
         ratio = five.whole / single.whole if five and single else None
         yield at_most(f"chain of 5, {at}, CPU against one node", 3, ratio)
+
+
+def shares(cost: Cost | None, other: Cost | None) -> float | None:
+    """How many times the share of the gateway is what it is for another: the median of all rounds that both were in.
+    What else the machine does changes from minute to minute, and less between two windows of one round."""
+    if cost is None or other is None:
+        return None
+    return median([spent / other.rounds[at] for at, spent in cost.rounds.items() if at in other.rounds] or [math.nan])
 
 
 def _sizes(found: Costs, connections: Sequence[int], sizes: Sequence[int]) -> Iterator[Figure]:
@@ -98,6 +107,7 @@ def _sizes(found: Costs, connections: Sequence[int], sizes: Sequence[int]) -> It
 def _cost(group: Sequence[Window]) -> Cost:
     whole = [window.cpu_us for window in group]
     return Cost(
+        rounds={window.round: window.parts.get(GATEWAY, 0.0) for window in group},
         whole=median(whole),
         lowest=min(whole),
         highest=max(whole),
@@ -121,7 +131,7 @@ def _row(found: Costs, name: str, connections: int) -> tuple[str, ...]:
         f"{number(cost.lowest)}-{number(cost.highest)}",
         f"{cost.whole / floor.whole:.2f}" if floor else "-",
         "-" if plain else number(cost.gateway),
-        f"{cost.gateway / one.gateway:.2f}" if one and not plain else "-",
+        f"{shares(cost, one):.2f}" if one and not plain else "-",
         "-" if plain else number(cost.runtime),
         number(cost.per_second),
         f"{cost.p50_ms:.2f}",

@@ -2,7 +2,8 @@
 
 One plane serves three models of iris, a model that does nothing, and graphs over them. Each graph is loaded in turn
 over interleaved rounds, with nginx and the model alone in the same minute. CPU time is that of the whole plane, and of
-its gateway by itself: what a graph adds arises there.
+its gateway by itself: what a graph adds arises there. `apart` is all three models without a graph, each request to one
+of them by chance: what a choice between three costs that is not the graph's doing, such as smaller batches.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 import yaml
 
 from bench import contestants, graph_figures, load, members, report
-from bench.graph_figures import FLOOR, MODEL
+from bench.graph_figures import APART, FLOOR, MODEL
 from bench.peers import questions, tables
 from bench.run import THREADS, missing_programs, progress, rotated, window
 
@@ -36,7 +37,7 @@ SHAPES = {
     "chain1": members.chain(1),
     "chain5": members.chain(5),
 }
-NAMES = (FLOOR, MODEL, *SHAPES)
+NAMES = (FLOOR, MODEL, APART, *SHAPES)
 BUILDERS = {"deep": members.chain, "passing": members.passing, "wide": members.wide}
 QUESTION = {"inputs": [{"name": "input", "shape": [1, 4], "datatype": "FP64", "data": members.ROW}]}
 
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-graphs", description="What a request through a graph costs.")
-    parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds; figures are medians over them")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds; figures are medians over them")
     parser.add_argument("--seconds", type=int, default=3, help="length of one window")
     parser.add_argument("--connections", type=_numbers, default=[16, 64], metavar="N,N", help="default 16,64")
     parser.add_argument("--only", type=_names, default=list(NAMES), metavar="A,B", help=f"of {', '.join(NAMES)}")
@@ -94,11 +95,13 @@ class Plane(contestants.Mizzen):
         labels = tuple([float(label)] for label in members.LABELS)
         right = {
             MODEL: labels[:1],
+            APART: labels,
             "ensemble": ([members.MEAN],),
             "split": labels,
             "egreedy": labels,
         }.get(name, (members.ROW,))
-        found = Door(name, members.MEMBERS[0] if name == MODEL else name, right, self)
+        served = {MODEL: members.MEMBERS[:1], APART: members.MEMBERS}.get(name, (name,))
+        found = Door(name, served, right, self)
         found.start()
         return found
 
@@ -122,22 +125,22 @@ class Door:
     """One name that the plane answers for, as a contestant."""
 
     name: str
-    served: str
-    """What it is called by."""
+    served: tuple[str, ...]
+    """What it is called by: each request by one of these."""
     right: tuple[list[float], ...]
     """Any of these is."""
     plane: Plane
 
     @property
     def url(self) -> str:
-        return f"{self.plane.url}/v2/models/{self.served}/infer"
+        return self.plane.url + "#".join(f"/v2/models/{name}/infer" for name in self.served)
 
     def start(self) -> None:
         deadline = time.monotonic() + contestants.START_SECONDS
         seen = "nothing"
         while time.monotonic() < deadline:
             try:
-                status, answer = contestants.ask(self.url, QUESTION)
+                status, answer = contestants.ask(self.url.partition("#")[0], QUESTION)
             except (OSError, http.client.HTTPException) as error:
                 status, answer = 0, str(error)
             seen = f"{status} {str(answer)[:300]}"
@@ -170,8 +173,7 @@ def measure(folder: Path, options: argparse.Namespace) -> int:
         started.append(plane)
         plane.start()
         doors = plane.open({name: nodes for name, nodes in SHAPES.items() if name in options.only})
-        if MODEL in options.only:
-            doors.insert(0, plane.door(MODEL))
+        doors[:0] = [plane.door(name) for name in (MODEL, APART) if name in options.only]
         windows += rounds([*started[:-1], *doors], question, options, options.connections)
         # Afterwards, so that the figures above are those of a plane with few graphs.
         sized = {f"{name}{size}": make(size) for name, make in BUILDERS.items() for size in options.sizes}

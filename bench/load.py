@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import urlsplit
 
 SCRIPT = Path(__file__).with_name("post.lua")
 JSON = MappingProxyType({"Content-Type": "application/json"})
@@ -30,9 +31,13 @@ class LoadFailed(Exception):
 
 
 def run(url: str, body: Path, connections: int, seconds: int, headers: Mapping[str, str] = JSON) -> Load:
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s"]
+    """What follows each # in the URL is one more path: each request goes to one of them, by chance."""
+    url, *others = url.split("#")
+    paths = [urlsplit(url).path, *others] if others else []
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s", "-s", str(SCRIPT), url, "--"]
+    given = [f"{name}={value}" for name, value in headers.items()] + paths
     done = subprocess.run(
-        [*command, "-s", str(SCRIPT), url, "--", str(body), *(f"{name}={value}" for name, value in headers.items())],
+        [*command, str(body), *given],
         capture_output=True,
         text=True,
         check=False,

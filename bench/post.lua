@@ -1,14 +1,24 @@
--- wrk script. Arguments: a file whose content is posted, and headers as Name=value. Prints one line that starts
--- with RESULT.
+-- wrk script. Arguments: a file whose content is posted, headers as Name=value, and paths, of which each request takes
+-- one by chance. Prints one line that starts with RESULT.
 
 function init(args)
   local file = assert(io.open(args[1], "rb"))
   wrk.method = "POST"
   wrk.body = file:read("*a")
   file:close()
+  local paths = {}
   for number = 2, #args do
-    local name, value = args[number]:match("^([^=]+)=(.*)$")
-    wrk.headers[name] = value
+    if args[number]:sub(1, 1) == "/" then
+      paths[#paths + 1] = args[number]
+    else
+      local name, value = args[number]:match("^([^=]+)=(.*)$")
+      wrk.headers[name] = value
+    end
+  end
+  if #paths > 0 then
+    local requests = {}
+    for number, path in ipairs(paths) do requests[number] = wrk.format(nil, path) end
+    request = function() return requests[math.random(#requests)] end
   end
 end
 

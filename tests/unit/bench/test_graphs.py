@@ -14,12 +14,12 @@ from mizzen.kinds.graph.spec import MLGraphSpec
 
 
 def window(
-    contestant: str, cpu_us: float, gateway: float = 0.0, *, connections: int = 64, requests: int = 9999
+    contestant: str, cpu_us: float, gateway: float = 0.0, *, connections: int = 64, requests: int = 9999, at: int = 1
 ) -> Window:
     return Window(
         contestant=contestant,
         connections=connections,
-        round=1,
+        round=at,
         requests=requests,
         cpu_us=cpu_us,
         parts={"gateway": gateway, "runtime": cpu_us - gateway},
@@ -70,6 +70,13 @@ def test_of_a_choice_the_gateway_alone_is_compared() -> None:
     assert figure("split", one, window("split", 90, 24)).met is True
     assert figure("split", one, window("split", 31, 26)).seen == "1.30x"
     assert figure("e-greedy", one, window("egreedy", 90, 26)).met is True
+
+
+def test_a_choice_is_compared_within_each_round() -> None:
+    """The second round was in a slow minute, for both; of a fourth, one half is missing."""
+    one = [window("model", 60, gateway, at=at) for at, gateway in enumerate((20, 40, 20), 1)]
+    both = [window("split", 90, gateway, at=at) for at, gateway in enumerate((24, 44, 30, 10), 1)]
+    assert figure("split", *one, *both).seen == "1.20x"
 
 
 def test_of_a_chain_all_of_it_is_compared() -> None:
