@@ -122,7 +122,7 @@ def test_a_deadline_counts_running_time(trainer: Trainer) -> None:
     job = trainer.script(HANGS, activeDeadlineSeconds=2)
     assert job.why()[0] == "DeadlineExceeded"
     assert job.printed() == ["hangs"]
-    assert not planes_of(trainer, job)
+    planes.wait_until(lambda: not planes_of(trainer, job), "none of its processes is left")
 
 
 def test_it_is_ended_by_who_asks_and_keeps_what_it_made(trainer: Trainer) -> None:
@@ -132,9 +132,9 @@ def test_it_is_ended_by_who_asks_and_keeps_what_it_made(trainer: Trainer) -> Non
     assert job.why()[0] == "Terminated"
     assert "step 3" in job.logs()
     assert len(job.checkpoints) == 3
-    before = job.now()
+    before = job.until(lambda now: not now["status"]["admitted"], "its share is free for others")
     assert job.stop()["status"] == before["status"], "the second time changes nothing"
-    assert not planes_of(trainer, job)
+    planes.wait_until(lambda: not planes_of(trainer, job), "none of its processes is left")
 
 
 def test_suspended_it_stops_and_resumed_it_goes_on(trainer: Trainer) -> None:
@@ -283,7 +283,7 @@ def test_it_is_a_kind_by_two_names_and_goes_when_it_is_deleted(trainer: Trainer,
     job.wait_for_line("hangs")
     trainer.plane.cli("delete", "trainingjob", "by-hand")
     assert trainer.ask("GET", job.path).status_code == 404
-    assert not planes_of(trainer, job)
+    planes.wait_until(lambda: not planes_of(trainer, job), "none of its processes is left")
 
 
 def test_a_job_that_wants_a_gpu_says_that_there_is_none(trainer: Trainer) -> None:
