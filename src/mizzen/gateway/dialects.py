@@ -110,7 +110,7 @@ class _V2:
             call.named = False
         parameters, outputs = request.parameters, request.outputs
         if endpoint.bound is not None:
-            call.user = user_of(parameters, options) if parameters is not None or options.heads else ""
+            call.user = user_of(parameters, options)
         if options.timeout_ms is not None or parameters is not None:
             call.seconds = min(
                 call.seconds, milliseconds(options.timeout_ms), v2.timeout_seconds(parameters) or call.seconds

@@ -53,7 +53,7 @@ def submit_of(bound: BoundGraph) -> Submit:
 class Branch(Notes):
     """One end of a choice."""
 
-    __slots__ = ("_above", "_keep", "_node", "_tally", "bounded", "counters", "queue", "submit", "timeout")
+    __slots__ = ("_above", "_node", "_tally", "bounded", "counters", "queue", "submit", "timeout")
 
     def __init__(self, bound: BoundGraph, root: Shape | None, shape: Shape) -> None:
         nodes = [shape] if root is None else [root, shape]
@@ -74,7 +74,6 @@ class Branch(Notes):
         most = bound.graph.timeout_ms
         self.bounded = target.timeout < (CEILING_SECONDS if most is None else most / 1000)
         self.counters = endpoint.counters
-        self._keep = None if bound.keeper is None else bound.keeper.keep
         self._node = shape.name
         self._tally = bound.tallies[shape.place]
         self._above = NodeTally() if root is None else bound.tallies[root.place]
@@ -82,14 +81,12 @@ class Branch(Notes):
     def answered(self, call: Inference, payload: bytes, now: float) -> None:
         seconds = now - call.began
         self.counters.ended(OK, seconds)
-        tally, above = self._tally, self._above
+        tally = self._tally
         tally.answered += 1
         tally.seconds += seconds
-        tally.ran += 1
-        above.ran += 1
-        above.chosen[self._node] += 1
-        if self._keep is not None:
-            self._keep(call, self.what, payload)
+        self._count()
+        if self.keeper is not None:
+            self.keeper.keep(call, self.what, payload)
 
     def failed(self, call: Inference, code: int, text: bytes, now: float) -> tuple[int, bytes]:
         self.counters.ended(code, now - call.began)
