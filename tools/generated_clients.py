@@ -26,7 +26,7 @@ import mizzen
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = {
     "control": ROOT / "src/mizzen/server/openapi.json",
-    "inference": ROOT / "src/mizzen/gateway/openapi.json",
+    "inference": ROOT / "src/mizzen/gateway/http/openapi.json",
 }
 PYTHON = ROOT / ".venvs/openapi-python-client/bin"
 TYPESCRIPT = ROOT / ".venvs/typescript/node_modules/.bin"

@@ -20,7 +20,7 @@ import mizzen
 from mizzen import errors
 from mizzen.cli.app import app
 from mizzen.errors import FAMILY, MizzenError
-from mizzen.gateway import metrics
+from mizzen.gateway.telemetry import metrics
 from mizzen.kinds import conditions
 from mizzen.kinds.application import components, policies, steps, traits
 from mizzen.kinds.catalog import CORE, KINDS, Kind

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import numpy as np
 
-from mizzen.gateway.grpc import messages
+from mizzen.gateway.grpc.wire import message_types
 
 SERVICE = "inference.GRPCInferenceService"
 PATIENCE = 60.0
@@ -25,7 +25,7 @@ class Caller:
 
     def method(self, name: str, service: str = SERVICE, package: str = "inference") -> Callable[..., Any]:
         """A call of one message, named as in the .proto."""
-        request, response = messages.of(f"{package}.{name}Request"), messages.of(f"{package}.{name}Response")
+        request, response = message_types.of(f"{package}.{name}Request"), message_types.of(f"{package}.{name}Response")
         call = self.channel.unary_unary(
             f"/{service}/{name}",
             request_serializer=request.SerializeToString,
@@ -42,7 +42,7 @@ class Caller:
 
     def begun(self, message: Any) -> Any:
         """A call on its way, which has `cancel` and `result`."""
-        request, response = (messages.of(f"inference.ModelInfer{end}") for end in ("Request", "Response"))
+        request, response = (message_types.of(f"inference.ModelInfer{end}") for end in ("Request", "Response"))
         call = self.channel.unary_unary(
             f"/{SERVICE}/ModelInfer",
             request_serializer=request.SerializeToString,
@@ -51,11 +51,11 @@ class Caller:
         return call.future(message, metadata=self.metadata, timeout=PATIENCE)
 
     def check(self, service: str = "") -> Any:
-        request = messages.of("grpc.health.v1.HealthCheckRequest")
+        request = message_types.of("grpc.health.v1.HealthCheckRequest")
         call = self.channel.unary_unary(
             "/grpc.health.v1.Health/Check",
             request_serializer=request.SerializeToString,
-            response_deserializer=messages.of("grpc.health.v1.HealthCheckResponse").FromString,
+            response_deserializer=message_types.of("grpc.health.v1.HealthCheckResponse").FromString,
         )
         return call(request(service=service), metadata=self.metadata, timeout=PATIENCE)
 
@@ -82,7 +82,7 @@ def calling(address: str, **metadata: str) -> Iterator[Caller]:
 def request_of(name: str, rows: Any, tensor: str = "input", **more: Any) -> Any:
     """A ModelInferRequest with raw data."""
     array = np.asarray(rows, np.float64)
-    made = messages.of("inference.ModelInferRequest")(model_name=name, **more)
+    made = message_types.of("inference.ModelInferRequest")(model_name=name, **more)
     made.inputs.add(name=tensor, datatype="FP64", shape=array.shape)
     made.raw_input_contents.append(array.tobytes())
     return made

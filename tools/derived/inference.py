@@ -1,6 +1,6 @@
-"""src/mizzen/gateway/openapi.json: the inference API as an OpenAPI 3.0 document, from the paths of the gateway.
+"""src/mizzen/gateway/http/openapi.json: the inference API as an OpenAPI 3.0 document, from the paths of the gateway.
 
-Each path of `mizzen.gateway.paths` needs a row in `ANSWERS`, under what it asks for. Paths that name a namespace, or
+Each path of `mizzen.gateway.request.url_paths` needs a row in `ANSWERS`, under what it asks for. Paths that name a namespace, or
 a version, are operations of their own, since OpenAPI knows no optional parts of a path.
 """
 
@@ -12,14 +12,15 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
-from mizzen.gateway import feedback, paths
-from mizzen.gateway.paths import NAMESPACE, PATHS
+from mizzen.gateway.feedback import routes
+from mizzen.gateway.request import url_paths
+from mizzen.gateway.request.url_paths import NAMESPACE, PATHS
 from mizzen.protocol import v2
 from tools.derived.openapi import text_of
 from tools.derived.operations import JSON, Operation
 from tools.derived.shapes import FLAG, NUMBER, OPEN, Schema, closed, many, maybe, needs, ref, shape, text
 
-PATH = "src/mizzen/gateway/openapi.json"
+PATH = "src/mizzen/gateway/http/openapi.json"
 ABOUT = """\
 The Open Inference Protocol (V2) in JSON or with binary tensors, with the extensions that `/v2` lists; and V1, as TF
 Serving and KServe have it. Paths without a namespace mean `default`. A version in a path may be an alias; a label is
@@ -163,14 +164,14 @@ SHAPES: dict[str, Schema] = {
         closed(shape(
             "`reward` or `truth` is needed.",
             id={**text("Of the request: as it was sent, or as its answer has it."), "minLength": 1,
-                "maxLength": feedback.MAX_ID},
+                "maxLength": routes.MAX_ID},
             reward={"type": "number", "minimum": 0, "maximum": 1},
             truth={"anyOf": [*({"type": each} for each in ("number", "string", "boolean", "object")), many({})],
                    "description": "What the answer should have been: the values of its first output, or an object of "
                                   "them by the names of outputs. Without a reward, it is compared with the answer."},
             user={**text("Whom the request was for."), "maxLength": v2.MAX_CITED},
             routing={**text("The parameter of that name of the answer: needed where no record of the request is "
-                            "left."), "maxLength": feedback.MAX_ROUTING},
+                            "left."), "maxLength": routes.MAX_ROUTING},
         )),
         "id",
     ), "anyOf": [{"required": ["reward"]}, {"required": ["truth"]}]},
@@ -345,7 +346,7 @@ def failures(operation: Operation, what: str) -> tuple[int, ...]:
     return tuple(sorted(codes))
 
 
-def _placed(path: paths.Path, pattern: str) -> Operation:
+def _placed(path: url_paths.Path, pattern: str) -> Operation:
     row = ANSWERS[path.what]
     assert row.method == path.method
     asked = "OfVersion" if "{version}" in pattern else "OfLabel" if "{label}" in pattern else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mizzen.gateway.paths import NAMESPACE
+from mizzen.gateway.request.url_paths import NAMESPACE
 from mizzen.kinds.catalog import KINDS
 from tools.derived import inference
 from tools.derived.operations import (

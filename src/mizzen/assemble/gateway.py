@@ -11,10 +11,10 @@ from typing import cast
 
 from mizzen.access import used
 from mizzen.assemble.running import grpc_of, inference_of, socket_of, until_stopped, url_of
-from mizzen.gateway.accesslog import Logged
-from mizzen.gateway.naps import Bounds
-from mizzen.gateway.serve import Guard, Learning, Limits, Records, serve
-from mizzen.gateway.tracing import Traced
+from mizzen.gateway.process import Guard, Learning, Limits, Records, serve
+from mizzen.gateway.queueing.scale_from_zero import Bounds
+from mizzen.gateway.telemetry.access_log import Logged
+from mizzen.gateway.telemetry.tracing import Traced
 from mizzen.protocol import counts, demand, taken
 from mizzen.selection import database, word
 from mizzen.selection.records import FOLDER

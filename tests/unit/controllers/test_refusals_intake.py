@@ -21,7 +21,7 @@ from mizzen.access import refusals
 from mizzen.access.refusals import Refusal
 from mizzen.controllers.refusals import RefusalsIntake
 from mizzen.errors import Unavailable
-from mizzen.gateway.refusals import Refusals
+from mizzen.gateway.access.refusal_log import Refusals
 from mizzen.stores.records import AuditEntry, AuditQuery
 from mizzen.stores.sqlite import SqliteStore
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.gateway.serve import Limits
+from mizzen.gateway.process import Limits
 from mizzen.runtime.frameworks.model import LoadedModel
 from tests.unit.gateway.guarded import Clock, permit, ready, table
 from tests.unit.gateway.harness import (

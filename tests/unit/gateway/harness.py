@@ -19,9 +19,9 @@ from typing import Any, Self
 
 import uvloop
 
-from mizzen.gateway.accesslog import Logged
-from mizzen.gateway.serve import Guard, Learning, Limits, Records, serve
-from mizzen.gateway.tracing import Traced
+from mizzen.gateway.process import Guard, Learning, Limits, Records, serve
+from mizzen.gateway.telemetry.access_log import Logged
+from mizzen.gateway.telemetry.tracing import Traced
 from mizzen.graph.plan import Plan, Route, Server, Table, encode
 from mizzen.protocol import frames, msgpack
 from mizzen.web.tls import Files

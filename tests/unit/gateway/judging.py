@@ -10,17 +10,17 @@ from random import Random
 from typing import Any
 
 from mizzen.access.policy import Target
-from mizzen.gateway import keeping
-from mizzen.gateway.accesslog import AccessLog
-from mizzen.gateway.app import App
-from mizzen.gateway.cors import Cors
-from mizzen.gateway.feedback import Feedback
-from mizzen.gateway.infer import Service
-from mizzen.gateway.intake import Intake
-from mizzen.gateway.metrics import Counters, Metrics, render
-from mizzen.gateway.permits import Permits
-from mizzen.gateway.refusals import Refusals
-from mizzen.gateway.routes import Endpoint, Name, Routes
+from mizzen.gateway.access.authorizer import Permits
+from mizzen.gateway.access.refusal_log import Refusals
+from mizzen.gateway.feedback import record_keeper
+from mizzen.gateway.feedback.routes import Feedback
+from mizzen.gateway.http.asgi_app import App
+from mizzen.gateway.inference.inference import Service
+from mizzen.gateway.request.body_budget import Intake
+from mizzen.gateway.request.cors import Cors
+from mizzen.gateway.route_table import Endpoint, Name, Routes
+from mizzen.gateway.telemetry.access_log import AccessLog
+from mizzen.gateway.telemetry.metrics import Counters, Metrics, render
 from mizzen.graph import plan
 from mizzen.protocol import counts
 from mizzen.selection import database
@@ -99,7 +99,7 @@ class World:
         """The id of a request."""
         id_ = self.log.reserve()
         decisions = [("a", arm, p)] if arm else []
-        self.log.write(id_, what_of(3, decisions, ran), user.encode(), keeping.JSON + outputs)
+        self.log.write(id_, what_of(3, decisions, ran), user.encode(), record_keeper.JSON + outputs)
         if chosen:
             self.log.name(id_, chosen.encode())
         return id_.decode()

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mizzen.gateway.accesslog import FLUSH_BYTES, MOST_ERRORS, AccessLog, Logged
-from mizzen.gateway.dialects import Options
+from mizzen.gateway.inference.protocols import Options
+from mizzen.gateway.telemetry.access_log import FLUSH_BYTES, MOST_ERRORS, AccessLog, Logged
 from tests.unit.gateway.guarded import permit, table
 from tests.unit.gateway.harness import Gateway, Runtime, body_of, infer_request, publish, table_of, until
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from mizzen.access import used
 from mizzen.access.limits import Limit
 from mizzen.access.policy import Actor
-from mizzen.gateway.allowances import Allowance, Allowances
-from mizzen.gateway.quotas import IDLE_SECONDS, REFUSED_SECONDS, Quotas
-from mizzen.gateway.rates import Pace, Rates
+from mizzen.gateway.access.quotas import IDLE_SECONDS, REFUSED_SECONDS, Quotas
+from mizzen.gateway.access.rate_limiter import Pace, Rates
+from mizzen.gateway.access.rate_limits import Allowance, Allowances
 
 ANN = Actor("ann")
 NOON = 1_794_830_400.0

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import mizzen
-from mizzen.gateway.telling import DOCUMENT
+from mizzen.gateway.http.read_api import DOCUMENT
 from mizzen.graph.plan import Table
 from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, body_of, publish, request, table_of, until
 

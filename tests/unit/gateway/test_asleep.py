@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mizzen.gateway.naps import Bounds
+from mizzen.gateway.queueing.scale_from_zero import Bounds
 from mizzen.graph.plan import Plan, Route, Table
 from mizzen.protocol import demand
 from mizzen.protocol.demand import Asked, Demand

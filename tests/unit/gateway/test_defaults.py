@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mizzen.gateway.defaults import MOST_BODY, MOST_BYTES, MOST_COMMAS, Default
+from mizzen.gateway.inference.default_outputs import MOST_BODY, MOST_BYTES, MOST_COMMAS, Default
 from mizzen.graph.plan import Constant, Plan, Route, Server, Table
 from tests.unit.gateway.harness import LIMITS, Gateway, Response, Runtime, body_of, infer_request, publish, until
 

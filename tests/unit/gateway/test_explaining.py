@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mizzen.access.policy import Binding
-from mizzen.gateway import explaining
+from mizzen.gateway.graphs import explain
 from mizzen.graph import plan
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.signature import TensorSpec
@@ -190,7 +190,7 @@ def test_much_is_only_named(served: Gateway) -> None:
         {"name": "sum", "datatype": "FP64", "shape": [1, 20_000], "parameters": {"left_out_bytes": 160_000}}
     ]
     assert len(told["answer"]["outputs"][0]["data"]) == 20_000
-    assert explaining.MOST_SHOWN < 160_000
+    assert explain.MOST_SHOWN < 160_000
 
 
 def test_it_counts_as_a_request_and_can_be_judged(served: Gateway) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from mizzen.gateway.app import App
-from mizzen.gateway.feedback import FIELDS, Feedback
-from mizzen.gateway.permits import Permits
+from mizzen.gateway.access.authorizer import Permits
+from mizzen.gateway.feedback.routes import FIELDS, Feedback
+from mizzen.gateway.http.asgi_app import App
 from mizzen.graph import plan
 from mizzen.selection.desk import Desk
 from tests.unit.gateway.judging import DAY, EXP3, LABEL, SCORE, World, asked, graph

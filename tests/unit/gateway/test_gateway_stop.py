@@ -98,7 +98,7 @@ def process(runtime: Runtime, folder: Path) -> Iterator[tuple[subprocess.Popen[b
     publish(folder / "table.json", table_of(runtime.address))
     program = (
         "import socket, sys, uvloop; from pathlib import Path\n"
-        "from mizzen.gateway.serve import Guard, Learning, Limits, Records, serve\n"
+        "from mizzen.gateway.process import Guard, Learning, Limits, Records, serve\n"
         "guard = Guard(Path('access.json'), Path('refusals'), 'gateway-0', loopback=True, anonymous=True,"
         " rates=Path('rates'), quotas=Path('quotas.db'))\n"
         "uvloop.run(serve(socket=socket.socket(fileno=int(sys.argv[1])), table=Path(sys.argv[2]),"
@@ -143,7 +143,7 @@ def test_signals_stop_it_and_code_after_it_runs(
 
 def test_a_gateway_imports_no_pydantic_and_no_numpy() -> None:
     program = (
-        "import sys, mizzen.gateway.serve\n"
+        "import sys, mizzen.gateway.process\n"
         "print([name for name in ('pydantic', 'numpy', 'starlette', 'mizzen.kinds', 'mizzen.stores', 'mizzen.settings')"
         " if name in sys.modules])"
     )

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from mizzen.access.policy import Target
-from mizzen.gateway.accesslog import AccessLog
-from mizzen.gateway.app import App
-from mizzen.gateway.cors import Cors
-from mizzen.gateway.exchange import Front
-from mizzen.gateway.front import FastProtocol
-from mizzen.gateway.infer import Service
-from mizzen.gateway.intake import FEW, SMALL, Intake, Share, keep
-from mizzen.gateway.metrics import Counters, Metrics
-from mizzen.gateway.permits import Permits
-from mizzen.gateway.refusals import Refusals
-from mizzen.gateway.routes import Endpoint, Routes
+from mizzen.gateway.access.authorizer import Permits
+from mizzen.gateway.access.refusal_log import Refusals
+from mizzen.gateway.http.asgi_app import App
+from mizzen.gateway.http.exchange import Front
+from mizzen.gateway.http.fast_protocol import FastProtocol
+from mizzen.gateway.inference.inference import Service
+from mizzen.gateway.request.body_budget import FEW, SMALL, Intake, Share, keep
+from mizzen.gateway.request.cors import Cors
+from mizzen.gateway.route_table import Endpoint, Routes
+from mizzen.gateway.telemetry.access_log import AccessLog
+from mizzen.gateway.telemetry.metrics import Counters, Metrics
 from mizzen.web.door import Patience
 from tests.unit.gateway.harness import body_of, request
 

@@ -8,9 +8,9 @@ from random import Random
 
 import uvloop
 
-from mizzen.gateway.graphs.making import Making
-from mizzen.gateway.routes import Routes
-from mizzen.gateway.sweeper import Sweeper
+from mizzen.gateway.graphs.factory import Making
+from mizzen.gateway.queueing.deadline_timer import Sweeper
+from mizzen.gateway.route_table import Routes
 from mizzen.graph import plan
 from mizzen.selection.view import View
 

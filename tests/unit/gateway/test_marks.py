@@ -11,11 +11,11 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from mizzen.gateway import marks
-from mizzen.gateway.app import App
-from mizzen.gateway.exchange import Front
-from mizzen.gateway.front import FastProtocol
-from mizzen.gateway.marks import Trace
+from mizzen.gateway.http.asgi_app import App
+from mizzen.gateway.http.exchange import Front
+from mizzen.gateway.http.fast_protocol import FastProtocol
+from mizzen.gateway.request import request_ids
+from mizzen.gateway.request.request_ids import Trace
 from mizzen.web.door import Patience
 from tests.unit.gateway.harness import Gateway, Runtime, body_of, publish, request, table_of
 from tests.unit.gateway.test_intake import Wire, service
@@ -43,7 +43,7 @@ PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
     ],
 )
 def test_a_trace_that_is_not_as_specified_is_ignored(headers: list[tuple[str, str]], trace: Trace | None) -> None:
-    assert marks.read((name.encode(), value.encode()) for name, value in headers).trace == trace
+    assert request_ids.read((name.encode(), value.encode()) for name, value in headers).trace == trace
 
 
 @pytest.mark.parametrize("path", ["/v2/models/m/infer", "/v2/models/m/infer?by=asgi"])

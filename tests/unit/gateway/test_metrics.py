@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from mizzen.gateway import metrics
-from mizzen.gateway.metrics import Metrics
+from mizzen.gateway.telemetry import metrics
+from mizzen.gateway.telemetry.metrics import Metrics
 from mizzen.protocol import counts, exposition
 from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS, Counts, Requests, Served
 from tests.unit.gateway.harness import Gateway, body_of, until

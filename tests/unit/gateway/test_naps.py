@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from mizzen.gateway.cache.cached import Cached
-from mizzen.gateway.calls import OK, UNAVAILABLE
-from mizzen.gateway.demand import IDLE, SAMPLE, SAMPLES, USED, WRITE_EVERY, DemandReport
-from mizzen.gateway.naps import FIRST_GUESS, MOST_RETRY, Bounds
+from mizzen.gateway.cache.cached_queue import Cached
+from mizzen.gateway.inference.calls import OK, UNAVAILABLE
+from mizzen.gateway.queueing.demand_report import IDLE, SAMPLE, SAMPLES, USED, WRITE_EVERY, DemandReport
+from mizzen.gateway.queueing.scale_from_zero import FIRST_GUESS, MOST_RETRY, Bounds
 from mizzen.graph.plan import Server
 from mizzen.protocol import demand
 from mizzen.protocol.demand import Asked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mizzen.gateway import paths
+from mizzen.gateway.request import url_paths
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from mizzen.gateway import paths
     ],
 )
 def test_what_is_found(raw: bytes, what: str, namespace: str, model: str, version: str | None) -> None:
-    found = paths.find(raw)
+    found = url_paths.find(raw)
     assert found is not None
     assert (found.what, found.namespace, found.model, found.version) == (what, namespace, model, version)
 
@@ -48,17 +48,17 @@ def test_what_is_found(raw: bytes, what: str, namespace: str, model: str, versio
      b"/v1/models/m/predict", b"/v1/models/m/labels", b"/v1/models/m:predict/", b"/v2/repository/models/m"],
 )  # fmt: skip
 def test_what_is_not(raw: bytes) -> None:
-    assert paths.find(raw) is None
+    assert url_paths.find(raw) is None
 
 
 def test_a_label_is_told_from_a_version() -> None:
     for raw, label in ((b"/v1/models/m/labels/a", True), (b"/v1/models/m/versions/a", False), (b"/v1/models/m", False)):
-        found = paths.find(raw)
+        found = url_paths.find(raw)
         assert found is not None
         assert found.label is label
 
 
 def test_a_name_may_look_like_a_place_for_one() -> None:
-    found = paths.find(b"/v2/models/%7Bmodel%7D")
+    found = url_paths.find(b"/v2/models/%7Bmodel%7D")
     assert found is not None
     assert found.model == "{model}"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from mizzen.access import credentials
 from mizzen.access.policy import ANONYMOUS, VERBS, Actor, Binding, Target, Verb
 from mizzen.access.published import Access, Grant, Pass
-from mizzen.gateway import permits
-from mizzen.gateway.permits import PLANE, PREDICT, READ, SEE, Permits
+from mizzen.gateway.access import authorizer
+from mizzen.gateway.access.authorizer import PLANE, PREDICT, READ, SEE, Permits
 from tests.support.examples import examples
 from tests.unit.access.reference import may
 
@@ -140,19 +140,19 @@ def test_before_the_first_file_a_token_is_neither_good_nor_bad() -> None:
 
 def test_memory_is_bounded_by_nothing_that_is_sent() -> None:
     ours = Permits(ann(), anonymous=False, wall=Clock())
-    for number in range(3 * permits.MOST_RULINGS):
+    for number in range(3 * authorizer.MOST_RULINGS):
         ours.rule((b"Bearer secret",), PREDICT, Target("default", "Model", f"m{number}"))
         ours.rule((b"Bearer bad-%d" % number,), PREDICT, IRIS)
-    for number in range(2 * permits.MOST_KNOWN):
+    for number in range(2 * authorizer.MOST_KNOWN):
         ours.rule((b"Bearer secret" + b" " * number,), PREDICT, IRIS)
-    assert len(ours._known) <= permits.MOST_KNOWN
-    assert all(len(known.rulings) <= permits.MOST_RULINGS for known in ours._known.values())
+    assert len(ours._known) <= authorizer.MOST_KNOWN
+    assert all(len(known.rulings) <= authorizer.MOST_RULINGS for known in ours._known.values())
     assert ours.rule((b"Bearer secret",), PREDICT, IRIS).code == 0
 
 
 def test_nor_by_names_that_are_long() -> None:
     ours = Permits(ann(), anonymous=False, wall=Clock())
-    long = "x" * (permits.LONGEST_RULED + 1)
+    long = "x" * (authorizer.LONGEST_RULED + 1)
     for target in (
         Target("default", "Model", long),
         Target(long, "Model", "m"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mizzen.gateway.calls import EXPIRED, OK, UNAVAILABLE
+from mizzen.gateway.inference.calls import EXPIRED, OK, UNAVAILABLE
 from tests.unit.gateway.virtual import BYTE_LIMIT, HELLO, Hand, Recorded, World
 
 

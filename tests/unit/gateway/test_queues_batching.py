@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.gateway.calls import OK
-from mizzen.gateway.pace import BUDGET, next_room
+from mizzen.gateway.inference.calls import OK
+from mizzen.gateway.queueing.batch_sizing import BUDGET, next_room
 from mizzen.graph.plan import Server
 from tests.unit.gateway.virtual import LARGE, World
 

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mizzen.gateway.calls import BAD_REQUEST, EXPIRED, FAILED, LOST, OK, UNAVAILABLE, Call
-from mizzen.gateway.naps import Bounds
-from mizzen.gateway.queues import Queue
+from mizzen.gateway.inference.calls import BAD_REQUEST, EXPIRED, FAILED, LOST, OK, UNAVAILABLE, Call
+from mizzen.gateway.queueing.queue import Queue
+from mizzen.gateway.queueing.scale_from_zero import Bounds
 from mizzen.protocol import frames
 from tests.support.examples import examples
 from tests.unit.gateway.virtual import HELLO, LARGE, Hand, Recorded, World

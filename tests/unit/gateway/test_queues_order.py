@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.gateway.calls import Call
-from mizzen.gateway.lanes import Lane
-from mizzen.gateway.turns import ABOUT_SECONDS, GAP_SECONDS, SHARE
+from mizzen.gateway.inference.calls import Call
+from mizzen.gateway.queueing.deadline_lane import Lane
+from mizzen.gateway.queueing.lane_scheduler import ABOUT_SECONDS, GAP_SECONDS, SHARE
 from tests.unit.gateway.virtual import LARGE, Hand, Recorded, World
 
 deadlines = st.lists(st.integers(0, 9), max_size=30)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.gateway import pace
-from mizzen.gateway.calls import EXPIRED, OK, UNAVAILABLE
-from mizzen.gateway.turns import ABOUT_SECONDS
+from mizzen.gateway.inference.calls import EXPIRED, OK, UNAVAILABLE
+from mizzen.gateway.queueing import batch_sizing
+from mizzen.gateway.queueing.lane_scheduler import ABOUT_SECONDS
 from tests.support.examples import examples
 from tests.unit.gateway.virtual import BYTE_LIMIT, LARGE, Recorded, World
 
@@ -165,7 +165,7 @@ asked = st.lists(st.tuples(st.integers(0, 200), st.integers(1, 150)), max_size=6
 def test_nothing_is_refused_that_would_have_been_answered(
     replicas: int, batch_size: int, times: list[int], asked: list[tuple[int, int]]
 ) -> None:
-    with patch.object(pace, "KNOWN", math.inf):
+    with patch.object(batch_sizing, "KNOWN", math.inf):
         before = Drain(replicas, batch_size, times, learn=False).run(asked)
     after = Drain(replicas, batch_size, times, learn=True).run(asked)
     if all(call.code == OK for call in before):
@@ -177,7 +177,7 @@ def test_nothing_is_refused_that_would_have_been_answered(
 
 def test_under_twice_the_load_the_same_number_is_answered_and_the_others_know_at_once() -> None:
     asked = [(after, 100) for after in range(0, 1000, 5)]  # twenty a second, for ten seconds; it can do ten
-    with patch.object(pace, "KNOWN", math.inf):
+    with patch.object(batch_sizing, "KNOWN", math.inf):
         before = [call.code for call in Drain(1, 1, [10], learn=False).run(asked)]
     after = [call.code for call in Drain(1, 1, [10], learn=True).run(asked)]
     assert after.count(OK) >= before.count(OK) - 1

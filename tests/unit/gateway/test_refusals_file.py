@@ -13,7 +13,7 @@ import pytest
 from mizzen.access import refusals
 from mizzen.access.policy import NEEDS_TOKEN
 from mizzen.access.refusals import Refusal
-from mizzen.gateway.refusals import MOST_DIFFERENT, MOST_FILES, WINDOW, Refusals
+from mizzen.gateway.access.refusal_log import MOST_DIFFERENT, MOST_FILES, WINDOW, Refusals
 
 
 class Clock:

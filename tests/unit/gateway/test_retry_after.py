@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from mizzen.access.policy import Target
-from mizzen.gateway.answers import Answer
-from mizzen.gateway.app import SlowInference
-from mizzen.gateway.calls import FAILED, UNAVAILABLE
-from mizzen.gateway.dialects import Options
-from mizzen.gateway.exchange import Exchange
-from mizzen.gateway.infer import Inference
-from mizzen.gateway.metrics import Counters
-from mizzen.gateway.routes import Endpoint
+from mizzen.gateway.http.asgi_app import SlowInference
+from mizzen.gateway.http.exchange import Exchange
+from mizzen.gateway.inference.calls import FAILED, UNAVAILABLE
+from mizzen.gateway.inference.inference import Inference
+from mizzen.gateway.inference.protocols import Options
+from mizzen.gateway.request.responses import Answer
+from mizzen.gateway.route_table import Endpoint
+from mizzen.gateway.telemetry.metrics import Counters
 
 
 class Connection:

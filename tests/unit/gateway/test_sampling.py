@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mizzen.access.refusals import Refusal
-from mizzen.gateway.refusals import Refusals
-from mizzen.gateway.sampling import LARGE, Samples
+from mizzen.gateway.access.audit_sampling import LARGE, Samples
+from mizzen.gateway.access.refusal_log import Refusals
 from tests.unit.gateway.guarded import noted
 from tests.unit.gateway.harness import Gateway, Runtime, body_of, publish, table_of, until
 

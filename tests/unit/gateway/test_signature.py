@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.gateway.signature import Hello, Tensor, decode_hello, signature_of
+from mizzen.gateway.inference.signature import Hello, Tensor, decode_hello, signature_of
 from mizzen.protocol import frames, msgpack, v2
 
 

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.access.policy import Target as PolicyTarget
-from mizzen.gateway.calls import Call
-from mizzen.gateway.dialects import JSON, PLAIN, V2
-from mizzen.gateway.graphs.binding import BoundGraph
-from mizzen.gateway.graphs.straight import submit_of
-from mizzen.gateway.graphs.tally import NodeTally
+from mizzen.gateway.graphs.bound_graph import BoundGraph
+from mizzen.gateway.graphs.fast_paths import submit_of
+from mizzen.gateway.graphs.node_stats import NodeTally
 from mizzen.gateway.graphs.targets import Target
-from mizzen.gateway.infer import Inference
-from mizzen.gateway.metrics import Counters
-from mizzen.gateway.routes import Endpoint
-from mizzen.gateway.signature import Hello, Signature, Tensor
+from mizzen.gateway.inference.calls import Call
+from mizzen.gateway.inference.inference import Inference
+from mizzen.gateway.inference.protocols import JSON, PLAIN, V2
+from mizzen.gateway.inference.signature import Hello, Signature, Tensor
+from mizzen.gateway.route_table import Endpoint
+from mizzen.gateway.telemetry.metrics import Counters
 from mizzen.graph import merging, messages, plan
 from mizzen.graph.means import Means
 from mizzen.protocol import frames

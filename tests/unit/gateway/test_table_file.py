@@ -48,7 +48,7 @@ def test_a_bad_table_is_reported_once_and_changes_nothing(
     gateway: Gateway, folder: Path, runtime: Runtime, content: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = folder / "table.json"
-    with caplog.at_level(logging.WARNING, "mizzen.gateway.watched"):
+    with caplog.at_level(logging.WARNING, "mizzen.gateway.watched_file"):
         if content is None:
             os.unlink(path)
         else:

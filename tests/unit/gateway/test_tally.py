@@ -7,8 +7,8 @@ from bisect import bisect_left
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.gateway.calls import Call
-from mizzen.gateway.tally import Tally
+from mizzen.gateway.inference.calls import Call
+from mizzen.gateway.queueing.batch_stats import Tally
 from mizzen.protocol.counts import BOUNDS
 
 NOW = 1000.0

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from mizzen.access.policy import Target
-from mizzen.gateway.metrics import Counters
-from mizzen.gateway.queues import Queue
-from mizzen.gateway.routes import Endpoint, Name
-from mizzen.gateway.signature import Hello
-from mizzen.gateway.upstream import Replica
+from mizzen.gateway.inference.signature import Hello
+from mizzen.gateway.queueing.queue import Queue
+from mizzen.gateway.queueing.replica_connection import Replica
+from mizzen.gateway.route_table import Endpoint, Name
+from mizzen.gateway.telemetry.metrics import Counters
 from mizzen.graph.plan import Server
 from mizzen.protocol import frames, msgpack
 from tests.unit.gateway import virtual

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.gateway.traces import MOST_PATH
-from mizzen.gateway.tracing import Traced
+from mizzen.gateway.telemetry.trace_recording import MOST_PATH
+from mizzen.gateway.telemetry.tracing import Traced
 from mizzen.telemetry.destination import destination
 from tests.support.collector import INTERNAL, SERVER, Collector, Seen, collecting
 from tests.unit.gateway.harness import Gateway, Runtime, body_of, infer_request, publish, table_of, until

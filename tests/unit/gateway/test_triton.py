@@ -6,7 +6,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from mizzen.gateway import triton
+from mizzen.gateway.telemetry import triton_metrics
 from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS, Cache, Counts, Requests, Served
 from tests.unit.gateway.harness import Gateway, body_of, until
 
@@ -53,7 +53,7 @@ def test_names_of_a_model_are_added_up_and_gateways_are_not() -> None:
                 [served("default/iris-1", batches=2, items=3, waiting=1),
                  served("default/iris-1", batches=3, items=5, waiting=2, cache=Cache(7, 2, 4, 100, 1, 0))]),
     ]  # fmt: skip
-    text = triton.render(gateways, sees)
+    text = triton_metrics.render(gateways, sees)
     assert b"hidden" not in text
     of = ("gateway-0", "iris", "default")
     assert shown(text) == {
@@ -73,7 +73,9 @@ def test_names_of_a_model_are_added_up_and_gateways_are_not() -> None:
         ("nv_cache_num_hits_per_model", *of, "1"): 7,
         ("nv_cache_num_misses_per_model", *of, "1"): 6,
     }
-    both = shown(triton.render([*gateways, counted("gateway-1", [requests("iris", {200: 4}, 1.0, 0.0)], [])], sees))
+    both = shown(
+        triton_metrics.render([*gateways, counted("gateway-1", [requests("iris", {200: 4}, 1.0, 0.0)], [])], sees)
+    )
     assert both.items() >= shown(text).items(), "what another one counts is beside it: a sum would shrink when it ends"
     assert both["nv_inference_request_success", "gateway-1", *of[1:], "1"] == 4
 

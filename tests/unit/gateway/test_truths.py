@@ -12,21 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.gateway import keeping
-from mizzen.gateway.truths import accuracy
+from mizzen.gateway.feedback import record_keeper
+from mizzen.gateway.feedback.accuracy import accuracy
 from mizzen.runtime import outputs
 
 
 def kept_json(**values: Any) -> bytes:
-    return keeping.JSON + outputs.encode_whole({name: np.asarray(value) for name, value in values.items()})
+    return record_keeper.JSON + outputs.encode_whole({name: np.asarray(value) for name, value in values.items()})
 
 
 def kept_raw(**values: Any) -> bytes:
-    return keeping.RAW + outputs.encode_whole({name: np.asarray(value) for name, value in values.items()}, style=True)
+    return record_keeper.RAW + outputs.encode_whole(
+        {name: np.asarray(value) for name, value in values.items()}, style=True
+    )
 
 
 def kept_v1(style: str, **values: Any) -> bytes:
-    return keeping.V1 + outputs.encode_whole({name: np.asarray(value) for name, value in values.items()}, style)
+    return record_keeper.V1 + outputs.encode_whole({name: np.asarray(value) for name, value in values.items()}, style)
 
 
 KEPT = [kept_json, kept_raw]

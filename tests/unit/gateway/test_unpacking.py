@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.errors import TooLarge, UnsupportedMediaType
-from mizzen.gateway import unpacking
-from mizzen.gateway.intake import Intake, Share
+from mizzen.gateway.request import content_encoding
+from mizzen.gateway.request.body_budget import Intake, Share
 
 LIMIT = 1 << 20
 
@@ -19,7 +19,7 @@ LIMIT = 1 << 20
 def unpack(body: bytes, intake: Intake, most: int = LIMIT) -> bytes | None:
     share = Share(intake)
     try:
-        return asyncio.run(unpacking.unpacked(body, b"deflate", share, most))
+        return asyncio.run(content_encoding.unpacked(body, b"deflate", share, most))
     finally:
         share.end()
 
@@ -62,7 +62,7 @@ def test_a_bomb_is_put_out_before_it_has_grown() -> None:
 
     packed = zlib.compress(bytes(16 << 20))
     with pytest.raises(TooLarge):
-        asyncio.run(unpacking.unpacked(packed, b"deflate", Watched(intake), LIMIT))
+        asyncio.run(content_encoding.unpacked(packed, b"deflate", Watched(intake), LIMIT))
     assert max(grown) <= LIMIT + len(packed)
 
 
@@ -77,11 +77,11 @@ def test_others_have_their_turns_meanwhile() -> None:
 
     async def run() -> None:
         other = asyncio.create_task(count())
-        await unpacking.unpacked(zlib.compress(bytes(LIMIT)), b"deflate", Share(Intake(LIMIT * 2)), LIMIT)
+        await content_encoding.unpacked(zlib.compress(bytes(LIMIT)), b"deflate", Share(Intake(LIMIT * 2)), LIMIT)
         other.cancel()
 
     asyncio.run(run())
-    assert turns >= LIMIT // unpacking.STEP
+    assert turns >= LIMIT // content_encoding.STEP
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_others_have_their_turns_meanwhile() -> None:
     ],
 )
 def test_which_there_are(values: list[bytes], encoding: bytes) -> None:
-    assert unpacking.encoding_of(values) == encoding
+    assert content_encoding.encoding_of(values) == encoding
 
 
 @pytest.mark.parametrize("values", [[b"br"], [b"gzip", b"gzip"], [b"gzip, deflate"], [b"\xff"]])
 def test_which_there_are_not(values: list[bytes]) -> None:
     with pytest.raises(UnsupportedMediaType, match="gzip and deflate are"):
-        unpacking.encoding_of(values)
+        content_encoding.encoding_of(values)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mizzen.gateway.calls import Call
-from mizzen.gateway.naps import UNBOUNDED, Bounds
-from mizzen.gateway.queues import Queue
-from mizzen.gateway.signature import Hello
-from mizzen.gateway.sweeper import Sweeper
-from mizzen.gateway.turns import LARGE_BYTES
+from mizzen.gateway.inference.calls import Call
+from mizzen.gateway.inference.signature import Hello
+from mizzen.gateway.queueing.deadline_timer import Sweeper
+from mizzen.gateway.queueing.lane_scheduler import LARGE_BYTES
+from mizzen.gateway.queueing.queue import Queue
+from mizzen.gateway.queueing.scale_from_zero import UNBOUNDED, Bounds
 from mizzen.graph.plan import Server
 from mizzen.protocol import frames
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from mizzen.gateway.signature import Tensor
+from mizzen.gateway.inference.signature import Tensor
 from mizzen.graph import messages
 from mizzen.protocol import frames, tensors, v1, v2
 from mizzen.runtime import outputs

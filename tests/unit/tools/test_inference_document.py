@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mizzen.gateway import paths
+from mizzen.gateway.request import url_paths
 from mizzen.graph.plan import Callee, Graph, Kept, Node, Plan, Route
 from mizzen.protocol import v2
 from tests.unit.gateway.harness import (
@@ -70,13 +70,13 @@ def test_the_file_is_the_document() -> None:
 
 
 def test_it_has_every_path_of_the_gateway_and_no_other() -> None:
-    served = {(path.method, path.pattern) for path in paths.PATHS}
-    served |= {(path.method, f"/ns/{{namespace}}{path.pattern}") for path in paths.PATHS if path.anywhere}
+    served = {(path.method, path.pattern) for path in url_paths.PATHS}
+    served |= {(path.method, f"/ns/{{namespace}}{path.pattern}") for path in url_paths.PATHS if path.anywhere}
     assert {(method, path) for path, method, _ in _operations()} == served
 
 
 def test_what_has_no_words_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference, "PATHS", (*paths.PATHS, paths.Path("/v2/new", "new")))
+    monkeypatch.setattr(inference, "PATHS", (*url_paths.PATHS, url_paths.Path("/v2/new", "new")))
     with pytest.raises(KeyError, match="new"):
         inference.document()
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mizzen.gateway.calls import BAD_REQUEST, OK, Placed
-from mizzen.gateway.graphs.tally import NodeTally
+from mizzen.gateway.graphs.node_stats import NodeTally
 from mizzen.gateway.graphs.targets import Errand, Target
+from mizzen.gateway.inference.calls import BAD_REQUEST, OK, Placed
 from mizzen.graph.run import Entries
 
 

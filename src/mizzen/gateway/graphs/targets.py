@@ -6,18 +6,18 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from mizzen.gateway.calls import FAILED, NOBODY, OK, UNAVAILABLE, Call, Placed
-from mizzen.gateway.infer import Inference
-from mizzen.gateway.metrics import GONE
-from mizzen.gateway.routes import Endpoint
+from mizzen.gateway.inference.calls import FAILED, NOBODY, OK, UNAVAILABLE, Call, Placed
+from mizzen.gateway.inference.inference import Inference
+from mizzen.gateway.inference.signature import Hello, Signature
+from mizzen.gateway.route_table import Endpoint
 from mizzen.gateway.services.pool import ServicePool
-from mizzen.gateway.signature import Hello, Signature
+from mizzen.gateway.telemetry.metrics import GONE
 from mizzen.graph import plan
 from mizzen.graph.run import Message
 from mizzen.graph.shapes import Shape
 
 if TYPE_CHECKING:
-    from mizzen.gateway.graphs.walk import Walk
+    from mizzen.gateway.graphs.execution import Walk
 
 
 log = logging.getLogger(__name__)

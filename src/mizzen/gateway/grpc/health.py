@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from mizzen.gateway.calls import BAD_REQUEST, OK, UNAVAILABLE
-from mizzen.gateway.grpc import messages, reflection
-from mizzen.gateway.grpc.about import PATHS, Answering
-from mizzen.gateway.grpc.calls import Visit
-from mizzen.gateway.grpc.openings import Unfit
-from mizzen.gateway.infer import Asked
-from mizzen.gateway.paths import Found
+from mizzen.gateway.grpc import reflection
+from mizzen.gateway.grpc.call_head import Unfit
+from mizzen.gateway.grpc.metadata_methods import PATHS, Answering
+from mizzen.gateway.grpc.unary import Visit
+from mizzen.gateway.grpc.wire import message_types
+from mizzen.gateway.inference.calls import BAD_REQUEST, OK, UNAVAILABLE
+from mizzen.gateway.inference.inference import Asked
+from mizzen.gateway.request.url_paths import Found
 from mizzen.protocol.v2 import cited
 
 LOOK_SECONDS = 0.5
@@ -24,8 +25,8 @@ SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
 _STEADY = frozenset(("", *reflection.SERVICES))
 """They are well as long as this process is."""
 
-_Request = messages.of("grpc.health.v1.HealthCheckRequest")
-_Response = messages.of("grpc.health.v1.HealthCheckResponse")
+_Request = message_types.of("grpc.health.v1.HealthCheckRequest")
+_Response = message_types.of("grpc.health.v1.HealthCheckResponse")
 
 
 class Health:
@@ -70,6 +71,6 @@ class Health:
 def _name(message: bytes) -> str:
     try:
         name: str = _Request.FromString(message).service
-    except messages.DecodeError as error:
+    except message_types.DecodeError as error:
         raise Unfit(BAD_REQUEST, "this is no HealthCheckRequest") from error
     return name

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-from mizzen.gateway.calls import BAD_REQUEST
-from mizzen.gateway.grpc import messages
-from mizzen.gateway.grpc.openings import Unfit
-from mizzen.gateway.grpc.status import Status
+from mizzen.gateway.grpc.call_head import Unfit
+from mizzen.gateway.grpc.wire import message_types
+from mizzen.gateway.grpc.wire.status import Status
+from mizzen.gateway.inference.calls import BAD_REQUEST
 
 INFERENCE: Final = "inference.GRPCInferenceService"
 HEALTH: Final = "grpc.health.v1.Health"
@@ -16,15 +16,15 @@ REFLECTIONS: Final = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1
 """Both are one on the wire."""
 SERVICES: Final = (INFERENCE, HEALTH, *REFLECTIONS)
 
-_Request = messages.of("grpc.reflection.v1.ServerReflectionRequest")
-_Response = messages.of("grpc.reflection.v1.ServerReflectionResponse")
+_Request = message_types.of("grpc.reflection.v1.ServerReflectionRequest")
+_Response = message_types.of("grpc.reflection.v1.ServerReflectionResponse")
 
 
 async def reflect(requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     async for message in requests:
         try:
             request = _Request.FromString(message)
-        except messages.DecodeError as error:
+        except message_types.DecodeError as error:
             raise Unfit(BAD_REQUEST, "this is no ServerReflectionRequest") from error
         response = _Response(valid_host=request.host, original_request=request)
         _fill(response, request)
@@ -37,9 +37,9 @@ def _fill(response: Any, request: Any) -> None:
             for name in SERVICES:
                 response.list_services_response.service.add(name=name)
         case "file_by_filename":
-            _add_file(response, lambda: messages.pool.FindFileByName(request.file_by_filename))
+            _add_file(response, lambda: message_types.pool.FindFileByName(request.file_by_filename))
         case "file_containing_symbol":
-            _add_file(response, lambda: messages.pool.FindFileContainingSymbol(request.file_containing_symbol))
+            _add_file(response, lambda: message_types.pool.FindFileContainingSymbol(request.file_containing_symbol))
         case "all_extension_numbers_of_type":
             response.all_extension_numbers_response.base_type_name = request.all_extension_numbers_of_type
         case _:

@@ -6,19 +6,20 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeAlias
 
-from mizzen.gateway.calls import BAD_REQUEST
-from mizzen.gateway.dialects import PLAIN
-from mizzen.gateway.grpc import openings, reflection, status
-from mizzen.gateway.grpc.about import QUESTIONS, Answering
-from mizzen.gateway.grpc.calls import QUESTION_BYTES, Unary, Visit, begun
+from mizzen.gateway.access.authorizer import FORBIDDEN, PLANE, READ
+from mizzen.gateway.grpc import call_head, reflection
+from mizzen.gateway.grpc.call_head import Opening, Stranger, Unfit
 from mizzen.gateway.grpc.health import Health
-from mizzen.gateway.grpc.infer import Inferring
-from mizzen.gateway.grpc.openings import Opening, Stranger, Unfit
+from mizzen.gateway.grpc.metadata_methods import QUESTIONS, Answering
+from mizzen.gateway.grpc.model_infer import Inferring
 from mizzen.gateway.grpc.stream_infer import StreamInfer
 from mizzen.gateway.grpc.streaming import MOST_TALKS, MOST_WATCHES, Streamed, Talks
-from mizzen.gateway.infer import Asked, Service
-from mizzen.gateway.loopback import Verdicts
-from mizzen.gateway.permits import FORBIDDEN, PLANE, READ
+from mizzen.gateway.grpc.unary import QUESTION_BYTES, Unary, Visit, begun
+from mizzen.gateway.grpc.wire import status
+from mizzen.gateway.inference.calls import BAD_REQUEST
+from mizzen.gateway.inference.inference import Asked, Service
+from mizzen.gateway.inference.protocols import PLAIN
+from mizzen.gateway.request.origin_check import Verdicts
 from mizzen.protocol.v2 import cited
 from mizzen.web.http2.headers import LIST_BYTES, Head
 from mizzen.web.http2.streams import Receiver, Stream
@@ -68,7 +69,7 @@ class GrpcService:
             Visit(self._service, stream, _NOBODY).refuse(Unfit(431, words))
             return None
         try:
-            opening = openings.read(head.fields)
+            opening = call_head.read(head.fields)
         except Stranger as stranger:
             stream.refuse(status.stranger(str(stranger)))
             return None

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from mizzen.gateway.grpc.calls import Visit
-from mizzen.gateway.grpc.fields import field
-from mizzen.gateway.grpc.infer import GrpcInference, Inferring
-from mizzen.gateway.grpc.openings import Unfit
-from mizzen.gateway.grpc.request import Request
+from mizzen.gateway.grpc.call_head import Unfit
+from mizzen.gateway.grpc.model_infer import GrpcInference, Inferring
 from mizzen.gateway.grpc.streaming import STOPPING, UNREAD, WAITING, Talk, Talks
+from mizzen.gateway.grpc.unary import Visit
+from mizzen.gateway.grpc.wire.infer_request import Request
+from mizzen.gateway.grpc.wire.protobuf import field
 
 _ERROR, _RESPONSE, _ID = 1, 2, 3
 

@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import TypeAlias
 
-from mizzen.gateway.calls import BAD_REQUEST, UNAVAILABLE
-from mizzen.gateway.grpc import status
-from mizzen.gateway.grpc.calls import PREFIX, Visit
-from mizzen.gateway.grpc.cutting import Cutter
-from mizzen.gateway.grpc.openings import Unfit
-from mizzen.gateway.intake import CROWDED, Share
-from mizzen.gateway.metrics import GONE
+from mizzen.gateway.grpc.call_head import Unfit
+from mizzen.gateway.grpc.message_framing import Cutter
+from mizzen.gateway.grpc.unary import PREFIX, Visit
+from mizzen.gateway.grpc.wire import status
+from mizzen.gateway.inference.calls import BAD_REQUEST, UNAVAILABLE
+from mizzen.gateway.request.body_budget import CROWDED, Share
+from mizzen.gateway.telemetry.metrics import GONE
 from mizzen.web.http2.headers import literal
 
 WAITING = 32

@@ -23,15 +23,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from mizzen.gateway.calls import BAD_REQUEST, EXPIRED, LATE, LOST, NOBODY, UNAVAILABLE, Call
+from mizzen.gateway.inference.calls import BAD_REQUEST, EXPIRED, LATE, LOST, NOBODY, UNAVAILABLE, Call
+from mizzen.gateway.inference.signature import Signature
+from mizzen.gateway.queueing.deadline_timer import Sweeper
 from mizzen.gateway.services import requests
-from mizzen.gateway.services.connections import Answer, Connection
-from mizzen.gateway.services.exchanges import Exchange
-from mizzen.gateway.services.outcomes import SPEECHES, Outcome
-from mizzen.gateway.services.peer import Peer
-from mizzen.gateway.services.peers import Peers
-from mizzen.gateway.signature import Signature
-from mizzen.gateway.sweeper import Sweeper
+from mizzen.gateway.services.call import Exchange
+from mizzen.gateway.services.endpoint import Peer
+from mizzen.gateway.services.endpoints import Peers
+from mizzen.gateway.services.http_connection import Answer, Connection
+from mizzen.gateway.services.response_mapping import SPEECHES, Outcome
 from mizzen.graph import plan
 
 BODY_BYTES = 64 << 20

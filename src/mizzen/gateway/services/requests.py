@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
-from mizzen.gateway.calls import Call
-from mizzen.gateway.services.connections import Answer
-from mizzen.gateway.services.hosts import Host
+from mizzen.gateway.inference.calls import Call
+from mizzen.gateway.services.address import Host
+from mizzen.gateway.services.http_connection import Answer
 from mizzen.protocol import v2
 
 JSON = b"Content-Type: application/json\r\n"

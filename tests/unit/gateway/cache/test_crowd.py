@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from mizzen.gateway.cache.cached import Cached, Room
-from mizzen.gateway.calls import EXPIRED, OK, UNAVAILABLE
-from mizzen.gateway.dialects import PLAIN
-from mizzen.gateway.metrics import served
-from mizzen.gateway.naps import FIRST_GUESS, Bounds
-from mizzen.gateway.queues import LOOK_SECONDS
+from mizzen.gateway.cache.cached_queue import Cached, Room
+from mizzen.gateway.inference.calls import EXPIRED, OK, UNAVAILABLE
+from mizzen.gateway.inference.protocols import PLAIN
+from mizzen.gateway.queueing.queue import LOOK_SECONDS
+from mizzen.gateway.queueing.scale_from_zero import FIRST_GUESS, Bounds
+from mizzen.gateway.telemetry.metrics import served
 from tests.unit.gateway.virtual import HELLO, Recorded, World
 
 ASLEEP: dict[str, Any] = {"addresses": (), "scaled": True, "wakes": True, "phase": "one is starting"}

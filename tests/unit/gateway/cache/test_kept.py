@@ -9,7 +9,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.gateway.cache.kept import BODY_OVERHEAD, OVERHEAD, Kept
+from mizzen.gateway.cache.entries import BODY_OVERHEAD, OVERHEAD, Kept
 
 ROOM = OVERHEAD + 2
 """Of an answer of one byte with a key of one."""

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.gateway.cache import keys
-from mizzen.gateway.dialects import PLAIN, V1, V2
-from mizzen.gateway.infer import Inference, Service
+from mizzen.gateway.inference.inference import Inference, Service
+from mizzen.gateway.inference.protocols import PLAIN, V1, V2
 from mizzen.protocol import cutting
 
 ROW = {"name": "x", "datatype": "FP64", "shape": [1, 2], "data": [1.5, 2.0]}

@@ -14,18 +14,18 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-from mizzen.gateway.accesslog import AccessLog
-from mizzen.gateway.cors import Cors
-from mizzen.gateway.dialects import JSON, PLAIN
-from mizzen.gateway.graphs.making import Making
-from mizzen.gateway.infer import Inference, Service
-from mizzen.gateway.intake import Intake
-from mizzen.gateway.metrics import Metrics
-from mizzen.gateway.permits import Permits
-from mizzen.gateway.queues import Queue
-from mizzen.gateway.refusals import Refusals
-from mizzen.gateway.sweeper import Sweeper
-from mizzen.gateway.table import Fleet
+from mizzen.gateway.access.authorizer import Permits
+from mizzen.gateway.access.refusal_log import Refusals
+from mizzen.gateway.graphs.factory import Making
+from mizzen.gateway.inference.inference import Inference, Service
+from mizzen.gateway.inference.protocols import JSON, PLAIN
+from mizzen.gateway.queueing.deadline_timer import Sweeper
+from mizzen.gateway.queueing.queue import Queue
+from mizzen.gateway.request.body_budget import Intake
+from mizzen.gateway.request.cors import Cors
+from mizzen.gateway.table_loader import Fleet
+from mizzen.gateway.telemetry.access_log import AccessLog
+from mizzen.gateway.telemetry.metrics import Metrics
 from mizzen.graph.plan import Server, Table
 from mizzen.protocol import frames, msgpack
 from mizzen.selection.view import View

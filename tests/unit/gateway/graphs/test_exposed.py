@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from mizzen.gateway import metrics
-from mizzen.gateway.graphs.tally import NodeTally, Tallies
+from mizzen.gateway.graphs.node_stats import NodeTally, Tallies
+from mizzen.gateway.telemetry import metrics
 from mizzen.graph import diversity, plan
 from mizzen.protocol.counts import Counts, GraphNode
 

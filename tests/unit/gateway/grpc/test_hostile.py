@@ -11,10 +11,11 @@ from urllib.parse import unquote
 
 import pytest
 
-from mizzen.gateway.grpc import calls, messages, service, status, streaming
-from mizzen.gateway.grpc.cutting import Cutter
+from mizzen.gateway.grpc import service, streaming, unary
+from mizzen.gateway.grpc.message_framing import Cutter
 from mizzen.gateway.grpc.streaming import WAITING, Talks
-from mizzen.gateway.intake import Intake, Share
+from mizzen.gateway.grpc.wire import message_types, status
+from mizzen.gateway.request.body_budget import Intake, Share
 from mizzen.web.http2 import frames
 from mizzen.web.http2.frames import Code
 from tests.support.grpcs import SERVICE, request_of
@@ -33,7 +34,7 @@ def intakes(monkeypatch: pytest.MonkeyPatch) -> list[Intake]:
 @pytest.fixture
 def heads(monkeypatch: pytest.MonkeyPatch) -> list[Intake]:
     """The same, once there was one that counts by itself."""
-    return _seen(calls, monkeypatch)
+    return _seen(unary, monkeypatch)
 
 
 def _seen(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[Intake]:
@@ -130,7 +131,7 @@ def test_a_question_of_one_message_has_no_other(raw: Raw, intakes: list[Intake])
 
 
 def test_messages_that_nobody_has_read_are_counted(raw: Raw, intakes: list[Intake]) -> None:
-    question = messages.of("grpc.reflection.v1.ServerReflectionRequest")
+    question = message_types.of("grpc.reflection.v1.ServerReflectionRequest")
     raw.open(1, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
     large = message(question(list_services="x" * 60_000).SerializeToString())
     for _ in range(12):

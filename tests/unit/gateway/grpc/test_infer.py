@@ -11,13 +11,13 @@ import grpc
 import numpy as np
 import pytest
 
-from mizzen.gateway.grpc import messages
-from mizzen.gateway.grpc.status import BY_HTTP, Status
+from mizzen.gateway.grpc.wire import message_types
+from mizzen.gateway.grpc.wire.status import BY_HTTP, Status
 from tests.support.grpcs import PATIENCE, SERVICE, Caller, outputs_of, request_of, typed_request_of
 from tests.unit.gateway.harness import LIMITS, Gateway, request, until
 from tests.unit.gateway.models import Counting, ModelRuntime
 
-Message = messages.of("inference.ModelInferRequest")
+Message = message_types.of("inference.ModelInferRequest")
 CASES: list[dict[str, Any]] = [
     {"rows": [[1.0, 2.0]]},
     {"rows": [[1.0, 2.0], [3.0, -4.5]], "id": "mine ü", "outputs": ["text", "sum"]},
@@ -134,7 +134,7 @@ def test_packed_messages_are_read_within_bounds(both: Gateway, call: Caller) -> 
     method = call.channel.unary_unary(
         f"/{SERVICE}/ModelInfer",
         request_serializer=Message.SerializeToString,
-        response_deserializer=messages.of("inference.ModelInferResponse").FromString,
+        response_deserializer=message_types.of("inference.ModelInferResponse").FromString,
     )
     for packing in (grpc.Compression.Gzip, grpc.Compression.Deflate):
         answer = method(request_of("m", rows, "x"), compression=packing, timeout=PATIENCE)
@@ -239,7 +239,7 @@ class TestEnds:
         method = call.channel.unary_unary(
             f"/{SERVICE}/ModelInfer",
             request_serializer=Message.SerializeToString,
-            response_deserializer=messages.of("inference.ModelInferResponse").FromString,
+            response_deserializer=message_types.of("inference.ModelInferResponse").FromString,
         )
         asked = method.future(request_of("m", [[1, 2]], "x"), timeout=PATIENCE)
         until(lambda: counted.items, "it is asked")

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.gateway.grpc import contents, fields, messages
-from mizzen.gateway.grpc.fields import Malformed
-from mizzen.gateway.grpc.request import LONGEST_TO_KEEP, MOST_PARTS, REMEMBERED, Request, Requests
+from mizzen.gateway.grpc.wire import message_types, protobuf, typed_contents
+from mizzen.gateway.grpc.wire.infer_request import LONGEST_TO_KEEP, MOST_PARTS, REMEMBERED, Request, Requests
+from mizzen.gateway.grpc.wire.protobuf import Malformed
 from mizzen.protocol import v2
 
-Message = messages.of("inference.ModelInferRequest")
-Contents = messages.of("inference.InferTensorContents")
+Message = message_types.of("inference.ModelInferRequest")
+Contents = message_types.of("inference.InferTensorContents")
 
 TEXTS = st.text(min_size=1, max_size=6)
 PARAMETERS = st.dictionaries(
@@ -52,7 +52,7 @@ def values(parameters: Any) -> dict[str, Any] | None:
     return {name: getattr(each, each.WhichOneof("parameter_choice")) for name, each in parameters.items()} or None
 
 
-@given(REQUESTS, st.binary(max_size=3).map(lambda junk: fields.field(1000 >> 6, junk)))
+@given(REQUESTS, st.binary(max_size=3).map(lambda junk: protobuf.field(1000 >> 6, junk)))
 def test_they_say_what_the_message_says(message: Any, unknown: bytes) -> None:
     reader = Requests()
     for _ in range(2):  # read, and remembered
@@ -83,7 +83,7 @@ def test_what_is_no_message_is_malformed_and_never_worse(data: bytes) -> None:
     assert isinstance(given, Request)
     for place, pieces in enumerate(given.described.contents or ()):
         with suppress(ValueError):
-            contents.at_once(contents.steps(pieces, "INT64", place))
+            typed_contents.at_once(typed_contents.steps(pieces, "INT64", place))
 
 
 def _changed(data: bytes, at: int, byte: int) -> bytes:
@@ -135,9 +135,9 @@ def test_few_bytes_do_not_become_many_objects(part: bytes) -> None:
 
 def test_nor_those_within_an_input() -> None:
     with pytest.raises(Malformed, match="too many"):
-        Requests().read(fields.field(5, b"\x22\x00" * MOST_PARTS))
+        Requests().read(protobuf.field(5, b"\x22\x00" * MOST_PARTS))
     with pytest.raises(Malformed, match="too many"):
-        Requests().read(fields.field(5, fields.field(3, b"\x01" * MOST_PARTS)))
+        Requests().read(protobuf.field(5, protobuf.field(3, b"\x01" * MOST_PARTS)))
 
 
 @pytest.mark.parametrize(
@@ -191,15 +191,15 @@ def test_values_that_come_one_by_one_are_the_bytes_they_stand_for(data: st.DataO
         wanted = array("f" if width == 32 else "d", given).tobytes()
     cut = data.draw(st.integers(0, len(given)))
     pieces = [Contents(**{field: part}).SerializeToString() for part in (given[:cut], given[cut:])]
-    assert contents.at_once(contents.steps(map(memoryview, pieces), kind, 0)).tobytes() == wanted
+    assert typed_contents.at_once(typed_contents.steps(map(memoryview, pieces), kind, 0)).tobytes() == wanted
 
 
 def test_many_values_are_read_in_steps_and_no_more_than_may_be() -> None:
     packed = memoryview(Contents(int64_contents=range(200_000)).SerializeToString())
-    assert sum(1 for _ in contents.steps([packed], "INT64", 0)) > 10
-    assert len(contents.at_once(contents.steps([packed], "INT64", 0))) == 8 * 200_000
+    assert sum(1 for _ in typed_contents.steps([packed], "INT64", 0)) > 10
+    assert len(typed_contents.at_once(typed_contents.steps([packed], "INT64", 0))) == 8 * 200_000
     with pytest.raises(Exception, match="more than 1000 bytes"):
-        contents.at_once(contents.steps([packed], "INT64", 0, 1000))
+        typed_contents.at_once(typed_contents.steps([packed], "INT64", 0, 1000))
 
 
 @pytest.mark.parametrize(
@@ -217,20 +217,20 @@ def test_many_values_are_read_in_steps_and_no_more_than_may_be() -> None:
 )
 def test_values_of_another_type_are_refused(kind: str, given: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValueError, match="^" + fault.replace("[", r"\[")):
-        contents.at_once(contents.steps([memoryview(Contents(**given).SerializeToString())], kind, 3))
+        typed_contents.at_once(typed_contents.steps([memoryview(Contents(**given).SerializeToString())], kind, 3))
 
 
 def test_numbers_that_come_in_thousands_of_pieces_are_not_taken() -> None:
     one = Contents(int64_contents=[1]).SerializeToString()
-    assert contents.at_once(contents.steps([memoryview(one * 3)], "INT64", 0)).nbytes == 24
+    assert typed_contents.at_once(typed_contents.steps([memoryview(one * 3)], "INT64", 0)).nbytes == 24
     with pytest.raises(ValueError, match="its values are not packed"):
-        contents.at_once(contents.steps([memoryview(one * 5000)], "INT64", 0))
+        typed_contents.at_once(typed_contents.steps([memoryview(one * 5000)], "INT64", 0))
 
 
 def test_among_texts_what_is_not_known_is_left_out_and_what_is_cut_off_is_said() -> None:
-    text, unknown = fields.field(8, b"ab"), fields.field(9, b"?") + b"\x50\x07"
+    text, unknown = protobuf.field(8, b"ab"), protobuf.field(9, b"?") + b"\x50\x07"
     given = memoryview(text + unknown + text)
-    assert contents.at_once(contents.steps([given], "BYTES", 0)).tobytes() == b"\2\0\0\0ab" * 2
+    assert typed_contents.at_once(typed_contents.steps([given], "BYTES", 0)).tobytes() == b"\2\0\0\0ab" * 2
     for cut in (1, 2, 3):
         with pytest.raises(Malformed):
-            contents.at_once(contents.steps([given[:cut]], "BYTES", 0))
+            typed_contents.at_once(typed_contents.steps([given[:cut]], "BYTES", 0))

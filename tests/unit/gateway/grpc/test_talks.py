@@ -11,15 +11,16 @@ import grpc
 import numpy as np
 import pytest
 
-from mizzen.gateway.grpc import messages, service
+from mizzen.gateway.grpc import service
 from mizzen.gateway.grpc.reflection import REFLECTIONS, SERVICES
 from mizzen.gateway.grpc.streaming import WAITING
+from mizzen.gateway.grpc.wire import message_types
 from tests.support.grpcs import PATIENCE, SERVICE, Caller, outputs_of, request_of, typed_request_of
 from tests.unit.gateway.harness import Gateway, publish, table_of, until
 from tests.unit.gateway.models import ModelRuntime
 
-Infer = messages.of("inference.ModelInferRequest")
-Streamed = messages.of("inference.ModelStreamInferResponse")
+Infer = message_types.of("inference.ModelInferRequest")
+Streamed = message_types.of("inference.ModelStreamInferResponse")
 
 
 class Talk:
@@ -133,8 +134,8 @@ def test_what_is_no_request_is_an_answer_and_what_is_no_message_the_end(both: Ga
 
 
 class TestHealth:
-    Request = messages.of("grpc.health.v1.HealthCheckRequest")
-    Response = messages.of("grpc.health.v1.HealthCheckResponse")
+    Request = message_types.of("grpc.health.v1.HealthCheckRequest")
+    Response = message_types.of("grpc.health.v1.HealthCheckResponse")
 
     def watch(self, call: Caller, service: str) -> Any:
         method = call.channel.unary_stream(
@@ -196,8 +197,10 @@ class TestHealth:
 @pytest.mark.parametrize("service", REFLECTIONS)
 def test_reflection_tells_what_there_is(both: Gateway, call: Caller, service: str) -> None:
     package = service.rpartition(".")[0]
-    request = messages.of(f"{package}.ServerReflectionRequest")
-    talk = Talk(call, f"/{service}/ServerReflectionInfo", request, messages.of(f"{package}.ServerReflectionResponse"))
+    request = message_types.of(f"{package}.ServerReflectionRequest")
+    talk = Talk(
+        call, f"/{service}/ServerReflectionInfo", request, message_types.of(f"{package}.ServerReflectionResponse")
+    )
     talk.send(
         request(list_services=""), request(file_containing_symbol=SERVICE), request(file_containing_symbol=service),
         request(file_by_filename="inference.proto"), request(file_containing_symbol="none"),

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mizzen.gateway.grpc.status import Status
-from mizzen.gateway.tracing import Traced
+from mizzen.gateway.grpc.wire.status import Status
+from mizzen.gateway.telemetry.tracing import Traced
 from mizzen.telemetry.destination import destination
 from tests.support.collector import SERVER, Collector, collecting
 from tests.support.grpcs import SERVICE, Caller, request_of

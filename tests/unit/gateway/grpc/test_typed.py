@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mizzen.gateway.grpc import contents, messages
-from mizzen.gateway.intake import CROWDED
+from mizzen.gateway.grpc.wire import message_types, typed_contents
+from mizzen.gateway.request.body_budget import CROWDED
 from mizzen.runtime.signature import TensorSpec
 from mizzen.web.http2.frames import Code, reset
 from tests.support.grpcs import SERVICE, Caller, outputs_of
@@ -28,7 +28,7 @@ def model() -> Counting:
 
 
 def request_of(*names: str, rows: int = ROWS) -> Any:
-    made = messages.of("inference.ModelInferRequest")(model_name="m", id="mine")
+    made = message_types.of("inference.ModelInferRequest")(model_name="m", id="mine")
     for name in names:
         made.inputs.add(name=name, datatype="INT64", shape=[rows, 2]).contents.int64_contents.extend([1] * rows * 2)
     return made
@@ -45,7 +45,7 @@ def test_they_may_come_to_no_more_than_a_message_may_have(both: Gateway, call: C
 def test_what_the_model_has_not_is_found_before_they_are_made(
     both: Gateway, call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contents, "steps", None)
+    monkeypatch.setattr(typed_contents, "steps", None)
     assert call.refusal(lambda: call.infer(request_of("x", "z")))[0] == "INVALID_ARGUMENT"
 
 
@@ -60,7 +60,9 @@ def test_they_are_counted_while_they_are_made(start_grpc: Callable[..., Gateway]
         other.open(3, STREAM_INFER)
         other.bring(3, message(asked.SerializeToString()) * 2, end=True)
         assert other.code(3) == 0  # each by itself
-        answers = [messages.of("inference.ModelStreamInferResponse").FromString(each) for each in other.messages(3)]
+        answers = [
+            message_types.of("inference.ModelStreamInferResponse").FromString(each) for each in other.messages(3)
+        ]
         assert [(each.error_message, each.infer_response.id) for each in answers] == [(CROWDED, "mine")] * 2
         other.send(reset(1, Code.CANCEL))
         other.heard()

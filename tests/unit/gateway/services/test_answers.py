@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mizzen.gateway.services.connections import HEAD_BYTES
+from mizzen.gateway.services.http_connection import HEAD_BYTES
 from tests.unit.gateway.services.world import Asked, Reply, World, entry, good, http, played
 
 BODY = good().data.partition(b"\r\n\r\n")[2]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.gateway.services import hosts
+from mizzen.gateway.services import address
 from mizzen.server import issuing
 from mizzen.web import tls
 from tests.unit.gateway.services.world import World, asked, played
@@ -47,7 +47,7 @@ async def test_a_name_is_looked_up_once_for_a_while(world: World, monkeypatch: p
         assert call.code == 200
     assert looked == ["scorer.example"]
     assert server.requests[0].headers["host"] == f"scorer.example:{server.port}"
-    world.now += hosts.KEPT_SECONDS + 1
+    world.now += address.KEPT_SECONDS + 1
     pool._peers.close_idle()
     later = asked()
     later.deadline = world.now + 30
@@ -88,7 +88,7 @@ async def test_a_lookup_that_nobody_waits_for_is_ended(world: World, monkeypatch
         started.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(hosts.Reach, "_look_up", never)
+    monkeypatch.setattr(address.Reach, "_look_up", never)
     pool = world.pool("http://scorer.example")
     call = asked()
     pool.submit(call)
@@ -102,7 +102,7 @@ async def test_a_lookup_that_nobody_waits_for_is_ended(world: World, monkeypatch
 
 @played
 async def test_nobody_takes_the_connection_in_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "CONNECT_SECONDS", 0.01)
+    monkeypatch.setattr(address, "CONNECT_SECONDS", 0.01)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -158,13 +158,13 @@ def _looks(monkeypatch: pytest.MonkeyPatch, found: list[str]) -> list[str]:
     """What each name is said to stand for, and the names that were asked for."""
     looked: list[str] = []
 
-    async def look_up(reach: hosts.Reach, name: str) -> list[str]:
+    async def look_up(reach: address.Reach, name: str) -> list[str]:
         looked.append(name)
         await asyncio.sleep(0)
         if not found:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        reach._found[name] = reach._clock() + hosts.KEPT_SECONDS, found
+        reach._found[name] = reach._clock() + address.KEPT_SECONDS, found
         return found
 
-    monkeypatch.setattr(hosts.Reach, "_look_up", look_up)
+    monkeypatch.setattr(address.Reach, "_look_up", look_up)
     return looked

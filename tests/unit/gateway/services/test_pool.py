@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from mizzen.gateway.services import peers
-from mizzen.gateway.services.peer import FIRST_REST, LAST_REST, Peer
+from mizzen.gateway.queueing.deadline_timer import Sweeper
+from mizzen.gateway.services import endpoints
+from mizzen.gateway.services.endpoint import FIRST_REST, LAST_REST, Peer
 from mizzen.gateway.services.pool import ServicePool
-from mizzen.gateway.sweeper import Sweeper
 from mizzen.graph.plan import Service
 from tests.unit.gateway.services.world import Asked, Reply, World, asked, entry, free_port, good, http, played
 
@@ -182,7 +182,7 @@ async def test_connections_that_nobody_needs_are_closed(world: World) -> None:
     await world.ask(pool)
     pool._peers._reap()
     assert server.left == 0
-    world.now += peers.IDLE_SECONDS + 1
+    world.now += endpoints.IDLE_SECONDS + 1
     pool._peers._reap()
     await server.until(lambda server: server.left == 1)
     assert pool._peers._reaper is None, "there is nothing left to look at"

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from mizzen.gateway.dialects import PLAIN
-from mizzen.gateway.marks import Trace
-from mizzen.gateway.services.hosts import Host, host_of
+from mizzen.gateway.inference.protocols import PLAIN
+from mizzen.gateway.request.request_ids import Trace
+from mizzen.gateway.services.address import Host, host_of
 from mizzen.gateway.services.requests import opening
-from mizzen.gateway.traces import Ended, Tracer
+from mizzen.gateway.telemetry.trace_recording import Ended, Tracer
 from tests.unit.gateway.services.world import Reply, World, asked, played
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.gateway.services import ask_v2
-from mizzen.gateway.services.connections import Answer
-from mizzen.gateway.services.outcomes import outcome
+from mizzen.gateway.services import v2
+from mizzen.gateway.services.http_connection import Answer
 from mizzen.gateway.services.requests import Asked as Asking
+from mizzen.gateway.services.response_mapping import outcome
 from mizzen.graph import messages
 from mizzen.protocol import elements
 from tests.unit.gateway.services.world import Asked, World, entry, good, http, json_entry, played
@@ -234,13 +234,13 @@ def test_what_an_echo_gets_comes_back_as_it_was(given: list[tuple[str, list[int]
     """Whatever it is, and whichever way it has to go."""
     entries = [entry(f"t{at}", *each) for at, each in enumerate(given)]
     asking = Asking(entries, None, True, b"", {})
-    written = ask_v2.write(asking)
+    written = v2.write(asking)
     lines = dict(line.lower().split(b": ", 1) for line in written.kind.split(b"\r\n") if line)
     length = int(lines.get(b"inference-header-content-length", len(written.body)))
     text = json.loads(written.body[:length])
     body = json.dumps({"outputs": text["inputs"]}).encode()
     headers = {b"inference-header-content-length": b"%d" % len(body)} if length < len(written.body) else {}
-    end = outcome(Answer(200, headers, body + written.body[length:]), asking, ask_v2, "'echo'")
+    end = outcome(Answer(200, headers, body + written.body[length:]), asking, v2, "'echo'")
     assert end.code == 200, end.payload
     assert [(name, kind, shape, bytes(data)) for name, kind, shape, _, data in messages.of_reply(end.payload)] == [
         (name, kind, shape, bytes(data)) for name, kind, shape, _, data in entries

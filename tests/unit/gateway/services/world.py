@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from mizzen.gateway.calls import Call
-from mizzen.gateway.dialects import PLAIN, Options
+from mizzen.gateway.inference.calls import Call
+from mizzen.gateway.inference.protocols import PLAIN, Options
+from mizzen.gateway.queueing.deadline_timer import Sweeper
 from mizzen.gateway.services.pool import ServicePool
-from mizzen.gateway.sweeper import Sweeper
 from mizzen.graph.plan import Service
 from mizzen.protocol import elements, frames, v2
 

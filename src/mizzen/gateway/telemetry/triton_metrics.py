@@ -1,0 +1,140 @@
+"""GET /metrics/triton: the same counts under the names that Triton gives them, for dashboards and tools made for it.
+
+A path of its own: who does not ask for it pays nothing, and no series is there twice. Meanings and units are Triton's;
+requests count for the model that answers, whatever name they came by. Each gateway has its label: were they added up,
+the sum would shrink when one of them starts anew, and Prometheus would count the rest a second time. What Triton calls
+an inference is a row there; here it is a request, however many rows it has, so that the average batch is one of
+requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from mizzen.gateway.inference.calls import EXPIRED, FAILED, LOST, OK, UNAVAILABLE
+from mizzen.gateway.telemetry.metrics import GONE, Sees
+from mizzen.protocol import exposition
+from mizzen.protocol.counts import Counts, Requests, Served
+from mizzen.protocol.exposition import Family, Labels, Sample
+
+REASONS = {UNAVAILABLE: "REJECTED", EXPIRED: "REJECTED", GONE: "CANCELED", FAILED: "BACKEND", LOST: "BACKEND"}
+OTHER = "OTHER"
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Of one version of a model, in one gateway."""
+
+    succeeded: int = 0
+    succeeded_seconds: float = 0.0
+    failed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(sorted({*REASONS.values(), OTHER}), 0))
+    inferences: int = 0
+    batches: int = 0
+    waited: float = 0.0
+    read: float = 0.0
+    computed: float = 0.0
+    written: float = 0.0
+    pending: int = 0
+    hits: int | None = None
+    """In the cache; None: there is none."""
+    misses: int = 0
+
+    def add_requests(self, of: Requests) -> None:
+        for code, count in of.codes.items():
+            if code == OK:
+                self.succeeded += count
+            else:
+                self.failed[REASONS.get(code, OTHER)] += count
+        self.succeeded_seconds += of.seconds - of.failed_seconds
+
+    def add_served(self, of: Served) -> None:
+        self.inferences += of.batch_items
+        self.batches += sum(of.sizes)
+        self.waited += of.waited_seconds
+        self.read += of.input_seconds
+        self.computed += of.compute_seconds
+        self.written += of.output_seconds
+        self.pending += of.waiting
+        if of.cache is not None:
+            self.hits = (self.hits or 0) + of.cache.hits
+            self.misses += of.cache.misses + of.cache.shared
+
+
+_COUNTERS: tuple[tuple[str, str, Callable[[_Sums], int]], ...] = (
+    ("nv_inference_request_success", "Number of successful inference requests.", lambda of: of.succeeded),
+    ("nv_inference_count", "Number of inferences performed, without those from the cache.", lambda of: of.inferences),
+    ("nv_inference_exec_count", "Number of model executions, each for a batch.", lambda of: of.batches),
+    (
+        "nv_inference_request_duration_us",
+        "Cumulative duration of successful inference requests, in microseconds.",
+        lambda of: _microseconds(of.succeeded_seconds),
+    ),
+    (
+        "nv_inference_queue_duration_us",
+        "Cumulative time that inference requests were queued, in microseconds.",
+        lambda of: _microseconds(of.waited),
+    ),
+    (
+        "nv_inference_compute_input_duration_us",
+        "Cumulative time for the inputs of inference requests, in microseconds.",
+        lambda of: _microseconds(of.read),
+    ),
+    (
+        "nv_inference_compute_infer_duration_us",
+        "Cumulative time of inference requests in the model, in microseconds.",
+        lambda of: _microseconds(of.computed),
+    ),
+    (
+        "nv_inference_compute_output_duration_us",
+        "Cumulative time for the outputs of inference requests, in microseconds.",
+        lambda of: _microseconds(of.written),
+    ),
+)
+
+
+def render(gateways: Sequence[Counts], sees: Sees) -> bytes:
+    return exposition.render(_families(_added_up(gateways, sees)))
+
+
+def _added_up(gateways: Sequence[Counts], sees: Sees) -> list[tuple[Labels, _Sums]]:
+    sums: dict[Labels, _Sums] = {}
+    for each in gateways:
+        for asked in each.requests:
+            if sees(asked.namespace, asked.model):
+                labels = _labels(each, asked.of or asked.model, asked.version, asked.namespace)
+                sums.setdefault(labels, _Sums()).add_requests(asked)
+        for of in each.served:
+            namespace, name = of.server.split("/", 1)
+            if sees(namespace, name):
+                sums.setdefault(_labels(each, of.model or name, of.version, namespace), _Sums()).add_served(of)
+    return sorted(sums.items(), key=lambda item: item[0])
+
+
+def _families(rows: Sequence[tuple[Labels, _Sums]]) -> Iterable[Family]:
+    for name, help_, value in _COUNTERS:
+        yield Family(name, "counter", help_, [Sample(name, labels, value(of)) for labels, of in rows])
+    name = "nv_inference_request_failure"
+    failed = [
+        Sample(name, (*labels, ("reason", reason)), count) for labels, of in rows for reason, count in of.failed.items()
+    ]
+    yield Family(name, "counter", "Number of failed inference requests.", failed)
+    name = "nv_inference_pending_request_count"
+    pending = [Sample(name, labels, of.pending) for labels, of in rows]
+    yield Family(name, "gauge", "Number of requests that wait for their execution.", pending)
+    cached = [(labels, of.hits, of.misses) for labels, of in rows if of.hits is not None]
+    name = "nv_cache_num_hits_per_model"
+    hits = [Sample(name, labels, count) for labels, count, _ in cached]
+    yield Family(name, "counter", "Number of response cache hits.", hits)
+    name = "nv_cache_num_misses_per_model"
+    misses = [Sample(name, labels, count) for labels, _, count in cached]
+    yield Family(name, "counter", "Number of response cache misses.", misses)
+
+
+def _labels(of: Counts, model: str, version: str, namespace: str) -> Labels:
+    """Triton knows neither namespaces nor gateways: its queries leave out what they do not know."""
+    return ("model", model), ("version", version), ("namespace", namespace), ("gateway", of.gateway)
+
+
+def _microseconds(seconds: float) -> int:
+    return max(0, round(seconds * 1e6))
