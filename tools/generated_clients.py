@@ -25,7 +25,7 @@ import mizzen
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = {
-    "control": ROOT / "src/mizzen/server/openapi.json",
+    "control": ROOT / "src/mizzen/server/admin/openapi.json",
     "inference": ROOT / "src/mizzen/gateway/http/openapi.json",
 }
 PYTHON = ROOT / ".venvs/openapi-python-client/bin"

@@ -1,4 +1,4 @@
-"""The whole exception family. No HTTP numbers: `server/errors.py` holds the one table of those.
+"""The whole exception family. No HTTP numbers: `server/http/errors.py` holds the one table of those.
 
 Each class has a `reason`, the word that travels on the wire, so that a client raises the class the server raised.
 """

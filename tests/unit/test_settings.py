@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.errors import Invalid
-from mizzen.server import issuing
+from mizzen.server.admin import tls_issuance
 from mizzen.settings import Settings
 
 
@@ -65,12 +65,12 @@ def test_given_certificates_are_looked_at_before_anything_starts(tmp_path: Path,
 
 def test_a_certificate_out_of_date_is_told_before_anything_starts(tmp_path: Path) -> None:
     """Else nobody would say why the plane does not become ready: who asks whether it is checks the certificate."""
-    long_ago, root = datetime.now(UTC) - timedelta(days=800), issuing.new_key()
-    pair = issuing.server(
-        issuing.general_names(("a",)), issuing.Pair(issuing.authority(root, long_ago), root), long_ago
+    long_ago, root = datetime.now(UTC) - timedelta(days=800), tls_issuance.new_key()
+    pair = tls_issuance.server(
+        tls_issuance.general_names(("a",)), tls_issuance.Pair(tls_issuance.authority(root, long_ago), root), long_ago
     )
-    (tmp_path / "c.pem").write_bytes(issuing.certificate_text(pair.certificate))
-    (tmp_path / "k.pem").write_bytes(issuing.key_text(pair.key))
+    (tmp_path / "c.pem").write_bytes(tls_issuance.certificate_text(pair.certificate))
+    (tmp_path / "k.pem").write_bytes(tls_issuance.key_text(pair.key))
     with pytest.raises(Invalid, match="are no use: certificate has expired"):
         Settings.load(
             {"data_dir": str(tmp_path), "inference_tls": True, "tls_certificate": "c.pem", "tls_key": "k.pem"}, {}

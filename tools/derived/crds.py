@@ -12,7 +12,7 @@ from mizzen.kinds.catalog import KINDS, Kind
 from mizzen.kinds.columns import Described
 from mizzen.kinds.meta import API_VERSION
 from mizzen.kinds.schema import schema_of
-from mizzen.server.door.discovery import SCALED
+from mizzen.server.kubernetes.discovery import SCALED
 
 GROUP, VERSION = API_VERSION.split("/")
 
@@ -58,7 +58,7 @@ def established(kind: Kind) -> dict[str, Any]:
     return {**made, "status": status}
 
 
-SHOWN = "src/mizzen/server/door/definitions.json"
+SHOWN = "src/mizzen/server/kubernetes/crds.json"
 SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import API_VERSION
-from mizzen.server.door import definitions, discovery, reviews
-from mizzen.server.resources import ROOT
+from mizzen.server.kubernetes import access_reviews, crds, discovery
+from mizzen.server.resources.routes import ROOT
 from tools.derived import door_shapes, openapi
 from tools.derived.door_shapes import META, SHARED
 from tools.derived.operations import (
@@ -143,9 +143,9 @@ def operations_of(entry: Entry) -> Iterator[Operation]:
             path = path.replace("/namespaces/{namespace}", "")
         said = replace(row, summary="Refused: nobody writes these.", answers={}) if refused else row
         if entry.asked:
-            said = replace(row, query=reviews.QUERY, known=False)
+            said = replace(row, query=access_reviews.QUERY, known=False)
         if entry.fixed:
-            said = replace(row, query=definitions.QUERY if row.path == ONE else definitions.LISTING)
+            said = replace(row, query=crds.QUERY if row.path == ONE else crds.LISTING)
         yield replace(
             said, path=entry.root + path.replace("{plural}", entry.plural), id=row.id.replace(KIND, entry.kind)
         )

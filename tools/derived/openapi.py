@@ -1,4 +1,4 @@
-"""src/mizzen/server/openapi.json: the control API as an OpenAPI 3.0 document, from the kinds and the operations."""
+"""src/mizzen/server/admin/openapi.json: the control API as an OpenAPI 3.0 document, from the kinds and the operations."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mizzen.errors import FAMILY
 from mizzen.kinds.catalog import KINDS, Kind
 from mizzen.kinds.meta import API_VERSION
 from mizzen.kinds.schema import schema_of
-from mizzen.server.door import protobuf
-from mizzen.server.errors import STATUS
-from mizzen.server.incoming import ARCHIVE_TYPES
+from mizzen.server.http.errors import STATUS
+from mizzen.server.http.multipart import ARCHIVE_TYPES
+from mizzen.server.kubernetes import protobuf
 from tools.derived import examples, monitor_shapes, training_shapes
 from tools.derived.core import CORE
 from tools.derived.links import LINKS
@@ -35,7 +35,7 @@ from tools.derived.operations import (
 from tools.derived.shapes import LISTS, SHAPES, Schema, many, ref
 from tools.reference.errors import meaning
 
-PATH = "src/mizzen/server/openapi.json"
+PATH = "src/mizzen/server/admin/openapi.json"
 ABOUT = """\
 Models, versions, servers and the people who use them, at `/model`, `/user`, `/secret` and `/audit`; every kind of
 resource in the Kubernetes conventions under `/apis`. Every error is a `Status`. Changes are acknowledged when they are

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 
 from mizzen.runs import checkpoints
 from mizzen.runs.scalars import curve
-from mizzen.server import printed, printing, training, usage, watching, writing
-from mizzen.server.door import definitions, discovery, documents, events, namespaces, protobuf, reviews
-from mizzen.server.incoming import ARCHIVE_TYPES
+from mizzen.server.admin import usage
+from mizzen.server.http.multipart import ARCHIVE_TYPES
+from mizzen.server.kubernetes import access_reviews, crds, discovery, events, namespaces, openapi_v3, protobuf
 from mizzen.server.monitor import comparison
-from mizzen.server.resources import ROOT
+from mizzen.server.resources import watch, workload_logs, write
+from mizzen.server.resources.routes import ROOT
+from mizzen.server.training import job_logs, routes
 from tools.derived import rules
 from tools.derived.shapes import FLAG, NUMBER, PAST, Schema, text
 
@@ -88,7 +90,7 @@ PARAMETERS: dict[str, tuple[Schema, str]] = {
     ),
     "watch": (FLAG, "Stream changes instead of a list: one JSON object per line."),
     "resourceVersion": (text(), "Watch what changed after this; if absent, all there is and then what changes."),
-    "timeoutSeconds": ({**NUMBER, "minimum": 1, "maximum": watching.DAY}, "End the watch after this time."),
+    "timeoutSeconds": ({**NUMBER, "minimum": 1, "maximum": watch.DAY}, "End the watch after this time."),
     "resourceVersionMatch": (text(), "Of a list: taken, and not needed. It is always the newest state."),
     "allowWatchBookmarks": (FLAG, "Of a watch: lines of type BOOKMARK may say how far it has come."),
     "sendInitialEvents": (FLAG, "Of a watch: begin with all there is, and say with a BOOKMARK when that was all."),
@@ -119,10 +121,10 @@ PARAMETERS: dict[str, tuple[Schema, str]] = {
     "tail": ({**NUMBER, "minimum": 0, "maximum": 1_000_000}, "Only so many of the last lines."),
     "follow": (FLAG, "Go on with what is printed from now on."),
     "places": (FLAG, "Say between the lines how far one has read, in lines that begin with a NUL."),
-    "after": (rules.like(printed.PLACE), "Go on at a place that such a line told."),
+    "after": (rules.like(workload_logs.PLACE), "Go on at a place that such a line told."),
     "cascade": (FLAG, "End first what is in the way: versions, servers, jobs, a monitor."),
     "wait": (FLAG, "Answer when it is gone, or, of a job set, has ended."),
-    "state": ({"type": "string", "enum": list(training.STATES)}, "Which job sets; `ongoing` if absent."),
+    "state": ({"type": "string", "enum": list(routes.STATES)}, "Which job sets; `ongoing` if absent."),
     "tag": (text(), "Only series of this scalar."),
     "version": (rules.VERSION, "Only series of this version."),
     "job": (text(), "Only series of this job set."),
@@ -130,7 +132,7 @@ PARAMETERS: dict[str, tuple[Schema, str]] = {
         {**NUMBER, "minimum": 4, "maximum": curve.KEPT},
         f"Most points of a series, {comparison.POINTS} if absent: first, last, lowest and highest are among them.",
     ),
-    "replica": (rules.like(printing.REPLICA), "Only this replica, such as `worker-0`."),
+    "replica": (rules.like(job_logs.REPLICA), "Only this replica, such as `worker-0`."),
     "training": (FLAG, "Of files that are the body: they are code to be trained, and hold nothing to load yet."),
     "at": (rules.TIME, "A time, such as `2026-01-31T12:00:00Z`: answer what the model looked like then."),
     "framework": (rules.FRAMEWORK, "Of files that are the body: what loads them."),
@@ -198,7 +200,7 @@ LISTED = (
 PATCHED = ("dryRun", "fieldManager", "fieldValidation", "force", *SHOWN)
 WRITTEN = ("dryRun", "assume", "fieldManager", "fieldValidation", *SHOWN)
 DELETED = ("dryRun", "propagationPolicy", "gracePeriodSeconds", "orphanDependents", "pretty", "timeout")
-PATCHES: dict[str, str | Schema] = {writing.MERGE: "Patch", writing.JSON: "JsonPatch", writing.APPLY: KIND}
+PATCHES: dict[str, str | Schema] = {write.MERGE: "Patch", write.JSON: "JsonPatch", write.APPLY: KIND}
 SCALED = "InferenceModel"
 ABOUT_FILES = ("framework", "entrypoint", "python", "image", "parentJob", "labels", "requirements", "training")
 FILES = one("NewVersion", **dict.fromkeys(sorted(ARCHIVE_TYPES), _BYTES), **{"multipart/form-data": "VersionForm"})
@@ -256,7 +258,7 @@ RESOURCES: tuple[Operation, ...] = (
     Operation("PUT", f"{ONE}/scale", "replace{Kind}Scale", "Change how many replicas are wanted.", {200: "Scale"},
               query=WRITTEN, body=one("Scale"), conflicts=True, only=SCALED),
     Operation("PATCH", f"{ONE}/scale", "patch{Kind}Scale", "Change how many replicas are wanted.", {200: "Scale"},
-              query=(*WRITTEN, "force"), body={**PATCHES, writing.APPLY: "Scale"}, conflicts=True, only=SCALED),
+              query=(*WRITTEN, "force"), body={**PATCHES, write.APPLY: "Scale"}, conflicts=True, only=SCALED),
     Operation("GET", f"{ONE}/log", "log{Kind}", "What its processes printed.", {200: {"type": "string"}},
               query=("tail", "follow", "places", "after", "build"), media="text/plain", only="InferenceModel"),
 )  # fmt: skip
@@ -436,12 +438,12 @@ _DISCOVERY: tuple[Operation, ...] = tuple(
           for version in discovery.GROUPS),
         *((f"/apis/{version}", f"{_group(version)}Resources", f"Kinds of {version}, and what one may do with them.",
            "APIResourceList") for version in discovery.GROUPS),
-        (documents.OLDER, "openapiV2", "A document without content, for clients that cannot do without one.",
+        (openapi_v3.OLDER, "openapiV2", "A document without content, for clients that cannot do without one.",
          "OlderDocument"),
-        (documents.ROOT, "openapiV3", "Where the documents of each group and version are.", "Documents"),
+        (openapi_v3.ROOT, "openapiV3", "Where the documents of each group and version are.", "Documents"),
     )
 ) + tuple(
-    Operation("GET", f"{documents.ROOT}/{path}", f"openapiV3{name.title()}", f"The OpenAPI document of {path}.",
+    Operation("GET", f"{openapi_v3.ROOT}/{path}", f"openapiV3{name.title()}", f"The OpenAPI document of {path}.",
               {200: {"type": "object"}, 304: None}, query=("hash", "timeout"), header=("If-None-Match",),
               tag="kubernetes")
     for path, name in (("api/v1", "core"), *((f"apis/{version}", _group(version)) for version in discovery.GROUPS))
@@ -457,10 +459,10 @@ _EVENTS: tuple[Operation, ...] = (
 )  # fmt: skip
 
 _DEFINITIONS: tuple[Operation, ...] = (
-    Operation("GET", definitions.ROOT, "listCustomResourceDefinition", "List the kinds that there are here.",
-              {200: _ANY}, query=definitions.LISTING, tag="kubernetes"),
-    Operation("GET", f"{definitions.ROOT}/{{name}}", "readCustomResourceDefinition", "Read what a kind is.",
-              {200: _ANY}, query=definitions.QUERY, tag="kubernetes"),
+    Operation("GET", crds.ROOT, "listCustomResourceDefinition", "List the kinds that there are here.",
+              {200: _ANY}, query=crds.LISTING, tag="kubernetes"),
+    Operation("GET", f"{crds.ROOT}/{{name}}", "readCustomResourceDefinition", "Read what a kind is.",
+              {200: _ANY}, query=crds.QUERY, tag="kubernetes"),
 )  # fmt: skip
 
 
@@ -480,12 +482,12 @@ _NAMESPACES: tuple[Operation, ...] = (
               {200: "Namespace"}, query=WRITTEN, body=_sent("Namespace"), conflicts=True, tag="kubernetes"),
     Operation("PATCH", f"{namespaces.ROOT}/{{name}}", "patchNamespace", "Change labels and annotations of one.",
               {200: "Namespace", 201: "Namespace"}, query=(*WRITTEN, "force"),
-              body={**PATCHES, writing.APPLY: "Namespace"}, conflicts=True, tag="kubernetes"),
+              body={**PATCHES, write.APPLY: "Namespace"}, conflicts=True, tag="kubernetes"),
     Operation("DELETE", f"{namespaces.ROOT}/{{name}}", "deleteNamespace", "Delete a namespace with all that is in it.",
               {200: "Namespace", 202: "Namespace"}, query=DELETED, conflicts=True, tag="kubernetes"),
 )  # fmt: skip
 _REVIEWS: tuple[Operation, ...] = tuple(
-    Operation("POST", f"/apis/{version}/{plural}", id_, summary, {201: shape}, query=reviews.QUERY, body=_sent(shape),
+    Operation("POST", f"/apis/{version}/{plural}", id_, summary, {201: shape}, query=access_reviews.QUERY, body=_sent(shape),
               body_required=shape != "SelfSubjectReview", known=False, tag="kubernetes")
     for version, plural, id_, summary, shape in (
         (discovery.AUTHORIZATION, "selfsubjectaccessreviews", "reviewAccess", "Ask whether one may do something.",

@@ -17,7 +17,8 @@ from mizzen.kinds.meta import NAME as _NAME
 from mizzen.kinds.meta import VERSION as _VERSION
 from mizzen.kinds.text import durations, selectors
 from mizzen.kinds.text.versions import MOST_DIGITS, MOST_GIVEN_DIGITS, RESERVED_VERSIONS
-from mizzen.server import limits, secrets, tokens
+from mizzen.server.admin import rate_limits, secrets
+from mizzen.server.auth import tokens
 
 Schema = dict[str, Any]
 
@@ -48,7 +49,7 @@ VERSION_OR_NEXT = like(
 LARGEST_VERSION = 10**MOST_DIGITS - 1
 ALIAS = like(_NAME, never=f"{_RESERVED}|v?[0-9]+")
 USER = {**like(tokens.PRINCIPAL, never="|".join(sorted(tokens.RESERVED))), "maxLength": tokens.LONGEST_NAME}
-SUBJECT = like(limits.SUBJECT)
+SUBJECT = like(rate_limits.SUBJECT)
 TOKEN = like("[0-9a-f]{12}")
 DIGEST = like(_DIGEST)
 FILE_PATH = like(rf"{_PART}(?:/{_PART})*", never=r"[A-Za-z]:.*|(?:.*/)?\.\.?(?:/.*)?")

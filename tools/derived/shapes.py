@@ -8,9 +8,9 @@ from mizzen.access.policy import VERBS
 from mizzen.kinds.meta import Spec
 from mizzen.kinds.schema import schema_of
 from mizzen.kinds.serving import InferenceModelSpec
-from mizzen.server import limits, users
-from mizzen.server.sources import OPTIONS
-from mizzen.server.versions import SHOWN
+from mizzen.server.admin import rate_limits, users
+from mizzen.server.versions.routes import SHOWN
+from mizzen.server.versions.sources import OPTIONS
 from tools.derived import rules
 
 Schema: TypeAlias = dict[str, Any]
@@ -60,7 +60,7 @@ def maybe(schema: Schema) -> Schema:
 NUMBER: Schema = {"type": "integer", "format": "int64"}
 FLAG: Schema = {"type": "boolean"}
 AMOUNT: Schema = {"type": "number", "format": "double"}
-_MANY: Schema = {**NUMBER, "minimum": 1, "maximum": limits.MOST}
+_MANY: Schema = {**NUMBER, "minimum": 1, "maximum": rate_limits.MOST}
 WORDS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 OPEN: Schema = {"type": "object", "additionalProperties": True}
 WHO_AND_WHEN = always(shape("", actor=text(), time=text()))
@@ -395,7 +395,7 @@ SHAPES: dict[str, Schema] = {
     "UserDescription": always(shape("", **_USER, bindings=many(ref("Binding")))),
     "LimitValues": closed(shape(
         "What is absent is not limited; something has to be there.",
-        perSecond=maybe({**AMOUNT, "minimum": 0, "exclusiveMinimum": True, "maximum": limits.MOST_PER_SECOND}),
+        perSecond=maybe({**AMOUNT, "minimum": 0, "exclusiveMinimum": True, "maximum": rate_limits.MOST_PER_SECOND}),
         burst=maybe({**_MANY, "description": "So many at once; needs perSecond."}), perDay=maybe(_MANY),
         perMonth=maybe(_MANY),
     )),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from mizzen.errors import FAMILY, MizzenError
-from mizzen.server.errors import STATUS
+from mizzen.server.http.errors import STATUS
 from tools.reference import markdown
 
 INTRO = """\

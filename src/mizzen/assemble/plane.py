@@ -51,20 +51,23 @@ from mizzen.reconcile.loop import Loop
 from mizzen.runs.checkpoints import Shelf
 from mizzen.selection import database
 from mizzen.selection.learnt import Reader
-from mizzen.server import namespaces, pages, pruning, targets
+from mizzen.server.admin.metrics import Inside
+from mizzen.server.admin.tls_certificates import Certificates
+from mizzen.server.admission import namespaced_store
 from mizzen.server.app import begin_stop, create_app
-from mizzen.server.bindings import Bindings
-from mizzen.server.certificates import Certificates
-from mizzen.server.collection import keep_collecting
-from mizzen.server.emptying import keep_emptying
-from mizzen.server.fetching import Fetches
-from mizzen.server.identity import ADMIN
-from mizzen.server.jwks import IssuerKeys
-from mizzen.server.metrics import Inside
-from mizzen.server.monitor import showkey
-from mizzen.server.oidc import Oidc
-from mizzen.server.removal import finish_cascades
-from mizzen.server.tokens import AdminToken
+from mizzen.server.auth import targets
+from mizzen.server.auth.authentication import ADMIN
+from mizzen.server.auth.jwks import IssuerKeys
+from mizzen.server.auth.oidc import Oidc
+from mizzen.server.auth.role_bindings import Bindings
+from mizzen.server.auth.tokens import AdminToken
+from mizzen.server.deletion import audit_retention
+from mizzen.server.deletion.cascade import finish_cascades
+from mizzen.server.deletion.garbage import keep_collecting
+from mizzen.server.deletion.namespaces import keep_emptying
+from mizzen.server.http import pagination
+from mizzen.server.monitor import tool_key
+from mizzen.server.versions.manifest_downloads import Fetches
 from mizzen.settings import Settings
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.vault import Vault
@@ -150,7 +153,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         oidc=Oidc(*vouching, _now) if vouching else None,
         settle=publisher.settled,
         carried=Carrying(tables, traffic),
-        pages=pages.Pages.kept(root / "page-key"),
+        pages=pagination.Pages.kept(root / "page-key"),
         limits=Limits(settings.max_upload_bytes, settings.max_unpacked_bytes),
         default_framework=settings.default_framework,
         recorder=happenings,
@@ -175,7 +178,9 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
             sampler.run(),
             publisher.run(),
             RefusalsIntake(store.audit, root / "refusals").run(),
-            pruning.keep_pruning(store.audit, _now, days=settings.audit_days, refusals=settings.audit_refusal_rows),
+            audit_retention.keep_pruning(
+                store.audit, _now, days=settings.audit_days, refusals=settings.audit_refusal_rows
+            ),
             finish_cascades(store),
             keep_emptying(store, vault),
             keep_registered(store, machine, _now, room=room, recorder=happenings),
@@ -194,7 +199,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
 
 def _monitors(context: Context, home: Home, listeners: Mapping[str, int]) -> Monitors:
     """With the key that the tools they start ask for: without it, none runs."""
-    showkey.kept(home.run)
+    tool_key.kept(home.run)
     return Monitors(context, home.data_dir, control_url=_control_url(listeners), installed=_is_installed)
 
 
@@ -219,7 +224,7 @@ def _size_of(store: Path) -> int:
 async def _store(path: Path, keep_events: int, room: Room) -> SqliteStore:
     """With the namespaces that have to be there, also in a data dir that is older than they are."""
     store = await SqliteStore.open(path, clock=_now, new_id=_new_id, keep_events=keep_events, room=room.for_writes)
-    await namespaces.prepare(store, await store.namespaces())
+    await namespaced_store.prepare(store, await store.namespaces())
     return store
 
 

@@ -29,7 +29,7 @@ LEADERS = ("Chief", "Master")
 TRUSTED_ANNOTATION = "mizzen.dev/trusted"
 """`true`: whoever started the job may vouch for code, so what it saves may be unpickled. Stamped by admission alone."""
 IDEMPOTENCY_ANNOTATION = "mizzen.dev/idempotency"
-"""Which call made the job (`server/repeats.py`). Stamped by that call alone."""
+"""Which call made the job (`server/admission/idempotency.py`). Stamped by that call alone."""
 CHANGEABLE = frozenset(
     {
         "suspend", "priority", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "retention", "cleanPodPolicy",

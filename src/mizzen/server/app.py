@@ -27,44 +27,33 @@ from mizzen.kinds import catalog
 from mizzen.reconcile.recorder import NOBODY, Recorder
 from mizzen.runs.checkpoints import Shelf
 from mizzen.selection.learnt import Reader
-from mizzen.server import (
-    aliases,
-    checkpoints,
-    graphs,
-    history,
-    metrics,
-    missing,
-    models,
-    openapi,
-    repository,
-    resources,
-    servers,
-    training,
-    uploads,
-    usage,
-    users,
-    versions,
-)
-from mizzen.server import audit as audit_routes
-from mizzen.server import limits as limit_routes
-from mizzen.server import secrets as secret_routes
-from mizzen.server.audit import Audited
-from mizzen.server.auth import FailClosed, Identify
-from mizzen.server.bindings import Bindings
-from mizzen.server.door import definitions, discovery, documents, events, namespaces, reviews
-from mizzen.server.errors import ErrorBoundary, answer_http_exception, answer_mizzen_error
-from mizzen.server.freeing import Freeing
-from mizzen.server.identity import Identity
-from mizzen.server.metrics import Inside
+from mizzen.server.admin import metrics, openapi, usage, users
+from mizzen.server.admin import rate_limits as limit_routes
+from mizzen.server.admin import secrets as secret_routes
+from mizzen.server.admin.metrics import Inside
+from mizzen.server.admission.namespaced_store import NamespacedStore
+from mizzen.server.auth import audit as audit_routes
+from mizzen.server.auth.access_barrier import Settle, Settled, nothing_to_settle
+from mizzen.server.auth.audit import Audited
+from mizzen.server.auth.authentication import Identity
+from mizzen.server.auth.authorization import FailClosed, Identify
+from mizzen.server.auth.oidc import Oidc
+from mizzen.server.auth.origin_check import LoopbackOnly
+from mizzen.server.auth.role_bindings import Bindings
+from mizzen.server.auth.tokens import AdminToken
+from mizzen.server.http.context import Carried, Logs, Plane, nobody_to_carry, plane_of
+from mizzen.server.http.disk_pressure import Freeing
+from mizzen.server.http.errors import ErrorBoundary, answer_http_exception, answer_mizzen_error
+from mizzen.server.http.pagination import Pages
+from mizzen.server.kubernetes import access_reviews, crds, discovery, events, namespaces, openapi_v3
+from mizzen.server.models import aliases, graphs, history, routes, servers, suggestions, triton_repository
 from mizzen.server.monitor import routes as monitor_routes
-from mizzen.server.monitor.visits import Visits
-from mizzen.server.namespaces import NamespacedStore
-from mizzen.server.oidc import Oidc
-from mizzen.server.origins import LoopbackOnly
-from mizzen.server.pages import Pages
-from mizzen.server.plane import Carried, Logs, Plane, nobody_to_carry, plane_of
-from mizzen.server.settled import Settle, Settled, nothing_to_settle
-from mizzen.server.tokens import AdminToken
+from mizzen.server.monitor.sessions import Visits
+from mizzen.server.resources import routes as resources_routes
+from mizzen.server.training import checkpoints
+from mizzen.server.training import routes as training_routes
+from mizzen.server.versions import routes as versions_routes
+from mizzen.server.versions import uploads
 from mizzen.stores.records import AuditLog, Identities, Secrets
 from mizzen.stores.store import Store
 from mizzen.stores.vault import Vault
@@ -140,23 +129,23 @@ def create_app(
             Route("/livez", healthz, methods=["GET"]),
             Route("/readyz", readyz, methods=["GET"]),
             *discovery.routes(),
-            *documents.routes(),
-            *definitions.routes(),
-            *reviews.routes(),
+            *openapi_v3.routes(),
+            *crds.routes(),
+            *access_reviews.routes(),
             *namespaces.routes(),
             *openapi.routes(),
-            *resources.routes(),
+            *resources_routes.routes(),
             *events.routes(),
-            *models.routes(),
+            *routes.routes(),
             *aliases.routes(),
             *history.routes(),
-            *versions.routes(),
+            *versions_routes.routes(),
             *uploads.routes(),
             *servers.routes(),
-            *training.routes(),
+            *training_routes.routes(),
             *checkpoints.routes(),
             *monitor_routes.routes(identity, visits, plane.data_dir),
-            *repository.routes(),
+            *triton_repository.routes(),
             *users.routes(),
             *limit_routes.routes(),
             *secret_routes.routes(),
@@ -209,11 +198,11 @@ async def answer_and_note(request: Request, error: Exception) -> Response:
     """For the audit, which is to say why a route refused something."""
     assert isinstance(error, MizzenError)
     request.state.error = error
-    return await answer_mizzen_error(request, await missing.explained(request, error))
+    return await answer_mizzen_error(request, await suggestions.explained(request, error))
 
 
 async def index(request: Request) -> Response:
-    kinds = {kind.plural: f"{resources.ROOT}/{kind.plural}" for kind in catalog.KINDS}
+    kinds = {kind.plural: f"{resources_routes.ROOT}/{kind.plural}" for kind in catalog.KINDS}
     links = {
         "models": "/model", "users": "/user", "secrets": "/secret", "audit": "/audit", "whoami": "/whoami",
         "usage": "/usage", "metrics": "/metrics",

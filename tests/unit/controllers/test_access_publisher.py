@@ -20,7 +20,7 @@ from mizzen.access.published import Access, Pass
 from mizzen.controllers.access import AccessPublisher, Vouching
 from mizzen.errors import Unavailable
 from mizzen.kinds.meta import Meta, Resource
-from mizzen.server.bindings import Bindings
+from mizzen.server.auth.role_bindings import Bindings
 from mizzen.stores.records import Principal, Token
 from mizzen.stores.sqlite import SqliteStore
 from tests.unit.controllers.publishing import eventually, running

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from mizzen.sdk import authorities
-from mizzen.server.certificates import Certificates
+from mizzen.server.admin.tls_certificates import Certificates
 from mizzen.web.tls import Files
 from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, body_of, publish, request, table_of, until
 from tests.unit.web.test_tls import made

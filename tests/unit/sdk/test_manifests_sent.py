@@ -18,7 +18,7 @@ from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.sdk import warned
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.locate import Place
-from mizzen.server.versions import MOST_AT_ONCE
+from mizzen.server.versions.routes import MOST_AT_ONCE
 from tests.unit.server.harness import TOKEN, Harness, serving
 
 HEAD = "apiVersion: mizzen.dev/v1alpha1\n"

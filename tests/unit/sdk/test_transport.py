@@ -11,7 +11,7 @@ import pytest
 
 from mizzen import errors
 from mizzen.sdk.transport import Transport, failure
-from mizzen.server.errors import status_body
+from mizzen.server.http.errors import status_body
 from tests.support.answers import Answers, answering
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mizzen.kinds.meta import Ref
-from mizzen.server import removal
+from mizzen.server.deletion import cascade
 from tests.unit.server.harness import Harness
 
 
@@ -16,7 +16,7 @@ def finishing(plane: Harness) -> Iterator[asyncio.Task[None]]:
     """As assembly does: one root task beside the API."""
 
     async def start() -> asyncio.Task[None]:
-        return asyncio.create_task(removal.finish_cascades(plane.store))
+        return asyncio.create_task(cascade.finish_cascades(plane.store))
 
     async def stop(task: asyncio.Task[None]) -> None:
         task.cancel()

@@ -21,9 +21,9 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.kinds.meta import Condition, Meta, Ref, Resource, format_time
 from mizzen.kinds.parts.signatures import Signature
 from mizzen.kinds.serving import InferenceModelStatus
-from mizzen.server import namespaces
+from mizzen.server.admission import namespaced_store
 from mizzen.server.app import create_app
-from mizzen.server.oidc import Oidc
+from mizzen.server.auth.oidc import Oidc
 from mizzen.stores.records import AuditEntry, AuditLog, AuditQuery
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.vault import Vault
@@ -158,7 +158,7 @@ def serving(
             new_id=lambda: uuid.uuid4().hex,
             keep_events=keep_events,
         )
-        await namespaces.prepare(store, await store.namespaces())
+        await namespaced_store.prepare(store, await store.namespaces())
         app = create_app(
             store=store,
             blobs=FileBlobs(folder / "blobs"),

@@ -17,8 +17,8 @@ from mizzen.errors import BadRequest, Invalid
 from mizzen.kinds import catalog
 from mizzen.kinds.findings import suggestion
 from mizzen.kinds.meta import API_VERSION
-from mizzen.server import admission
-from mizzen.server.bodies import RESOURCE_LIMIT, parse
+from mizzen.server.admission import decode
+from mizzen.server.http.request_bodies import RESOURCE_LIMIT, parse
 from tests.support.examples import examples
 from tests.unit.server.harness import HERE
 from tests.unit.server.test_resources import inference_model, model, model_version
@@ -211,12 +211,12 @@ objects = inner | st.lists(inner, max_size=2) | st.dictionaries(fields, inner, m
 def test_whatever_is_sent_is_taken_or_refused_but_never_breaks_us(kind: catalog.Kind, body: dict[str, Any]) -> None:
     draft = None
     try:
-        draft = admission.decode(kind, body, namespace="default")
+        draft = decode.decode(kind, body, namespace="default")
     except Invalid as error:
         faults = error.faults
     else:
         faults = ()
-        admission.created(kind, draft, "default", Actor("admin", admin=True))
+        decode.created(kind, draft, "default", Actor("admin", admin=True))
     assert bool(faults) == (draft is None)
 
 
@@ -230,8 +230,8 @@ def test_labels_and_annotations_have_a_measure() -> None:
     kind = catalog.BY_NAME["Model"]
     body = {"apiVersion": API_VERSION, "kind": "Model", "spec": {}}
     fits = {"name": "m", "labels": {f"l{n}": "" for n in range(64)}, "annotations": {"a": "x" * (256 * 1024 - 1)}}
-    admission.decode(kind, body | {"metadata": fits}, namespace="default")
+    decode.decode(kind, body | {"metadata": fits}, namespace="default")
     over = {"name": "m", "labels": {f"l{n}": "" for n in range(65)}, "annotations": {"a": "x" * 256 * 1024}}
     with pytest.raises(Invalid) as caught:
-        admission.decode(kind, body | {"metadata": over}, namespace="default")
+        decode.decode(kind, body | {"metadata": over}, namespace="default")
     assert [fault.path for fault in caught.value.faults] == ["metadata.labels", "metadata.annotations"]

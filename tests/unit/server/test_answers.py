@@ -9,7 +9,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.server import answers
+from mizzen.server.http import list_responses
 
 THREADS: set[int] = set()
 
@@ -21,7 +21,9 @@ def shown(number: int) -> dict[str, object]:
 
 @given(st.lists(st.integers()), st.text())
 def test_a_list_is_written_in_a_thread(numbers: list[int], token: str) -> None:
-    answer = asyncio.run(answers.listed(numbers, shown, {"continue": token.encode(errors="ignore").decode()}, kind="L"))
+    answer = asyncio.run(
+        list_responses.listed(numbers, shown, {"continue": token.encode(errors="ignore").decode()}, kind="L")
+    )
     said = json.loads(bytes(answer.body))
     assert list(said) == ["kind", "metadata", "items"]
     assert said["items"] == [{"number": number, "name": 'ü"]}'} for number in numbers]

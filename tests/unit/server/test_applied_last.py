@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from mizzen.kinds.graph.applied import ANNOTATION
-from mizzen.server.ownership import KUBECTL
-from mizzen.server.writing import CLIENT_SIDE, EMPTY
+from mizzen.server.admission.field_managers import KUBECTL
+from mizzen.server.resources.write import CLIENT_SIDE, EMPTY
 from tests.unit.server.harness import HERE
 
 GRAPHS = f"{HERE}/mlgraphs"

@@ -15,8 +15,8 @@ from mizzen.access.policy import NEEDS_TOKEN
 from mizzen.access.refusals import LONGEST
 from mizzen.errors import Unavailable
 from mizzen.kinds.meta import Meta, Resource
-from mizzen.server.audit import BURST, MOST_STRANGERS, Book
-from mizzen.server.pruning import keep_pruning
+from mizzen.server.auth.audit import BURST, MOST_STRANGERS, Book
+from mizzen.server.deletion.audit_retention import keep_pruning
 from mizzen.stores.records import AuditEntry, AuditLog, AuditQuery
 from tests.unit.server.harness import HERE, TOKEN, Harness, serving
 

@@ -15,7 +15,7 @@ import pytest
 
 from mizzen.errors import Unavailable
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.server import removal
+from mizzen.server.deletion import cascade
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Guard
 from tests.unit.server.cascades import deletions, end, finishing
@@ -153,19 +153,19 @@ def test_a_removal_that_fails_is_told_once_and_tried_again(tmp_path: Path, caplo
             tmp_path / "mizzen.db", clock=lambda: datetime.now(UTC), new_id=lambda: uuid.uuid4().hex
         )
         for name in ("bad", "good"):
-            marked = Meta(name, finalizers=(removal.CASCADE_FINALIZER,))
+            marked = Meta(name, finalizers=(cascade.CASCADE_FINALIZER,))
             await store.create(Resource("Model", marked), "ann")
             version = Resource("ModelVersion", Meta(f"{name}.1"), {"modelName": name, "version": "1"})
             await store.create(version, "ann")
             await store.delete(Ref("Model", name), "ann")
-        finisher = asyncio.create_task(removal.finish_cascades(store))
+        finisher = asyncio.create_task(cascade.finish_cascades(store))
         async with asyncio.timeout(60):
             while store.tries < 3:
                 assert not finisher.done()
                 await asyncio.sleep(0.01)
             assert [item.meta.name for item in (await store.list("Model")).items] == ["bad"]
             store.trouble = False
-            await removal.until_gone(store, await store.get(Ref("Model", "bad")))
+            await cascade.until_gone(store, await store.get(Ref("Model", "bad")))
         assert (await store.list("ModelVersion")).items == ()
         assert [record.message for record in caplog.records if "Model/bad" in record.message] == [
             "Model/bad cannot be removed yet: the disk is full; trying again"
@@ -184,7 +184,7 @@ def test_a_late_step_of_a_cascade_spares_the_next_model_of_that_name(plane: Harn
     plane.release(Ref("InferenceModel", server))
     assert admin.delete("/model/iris?wait=true").status_code == 200
     deploy(plane, admin)
-    plane.run(removal.finish_cascade(plane.store, marked))
+    plane.run(cascade.finish_cascade(plane.store, marked))
     found = admin.get("/model/iris").json()
     assert [version["version"] for version in found["versions"]] == ["1"]
     assert [server["deleting"] for server in found["servers"]] == [False]

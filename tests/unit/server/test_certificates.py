@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from mizzen.errors import MizzenError
-from mizzen.server.certificates import LEAST_LEFT, Certificates
-from mizzen.server.issuing import SKEW, general_names
+from mizzen.server.admin.tls_certificates import LEAST_LEFT, Certificates
+from mizzen.server.admin.tls_issuance import SKEW, general_names
 from tests.support import planes
 
 NOW = datetime.now(UTC).replace(microsecond=0)

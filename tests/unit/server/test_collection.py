@@ -15,7 +15,7 @@ import pytest
 from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.store import Stored
 from mizzen.errors import NotFound
-from mizzen.server.collection import Collected, collect_garbage, keep_collecting
+from mizzen.server.deletion.garbage import Collected, collect_garbage, keep_collecting
 from tests.unit.blobs.packing import FILES, tarred
 from tests.unit.server.harness import Harness
 from tests.unit.server.sending import contents, digest_of, listed

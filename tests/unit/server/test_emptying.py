@@ -10,8 +10,9 @@ import httpx2
 
 from mizzen.errors import NotFound
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.server import namespaces, removal
-from mizzen.server.emptying import keep_emptying
+from mizzen.server.admission import namespaced_store
+from mizzen.server.deletion import cascade
+from mizzen.server.deletion.namespaces import keep_emptying
 from mizzen.stores.store import Where
 from mizzen.stores.vault import Vault
 from tests.unit.server.harness import ROOT, Harness
@@ -29,7 +30,7 @@ def emptying(plane: Harness) -> Iterator[None]:
     async def start() -> list[asyncio.Task[None]]:
         return [
             asyncio.create_task(keep_emptying(plane.store, vault)),
-            asyncio.create_task(removal.finish_cascades(plane.store)),
+            asyncio.create_task(cascade.finish_cascades(plane.store)),
         ]
 
     async def stop(tasks: list[asyncio.Task[None]]) -> None:
@@ -48,7 +49,7 @@ def emptying(plane: Harness) -> Iterator[None]:
 def until_gone(plane: Harness, name: str) -> None:
     async def wait() -> None:
         with suppress(NotFound):
-            await removal.until_gone(plane.store, await plane.store.get(namespaces.ref(name)))
+            await cascade.until_gone(plane.store, await plane.store.get(namespaced_store.ref(name)))
 
     plane.run(wait())
 
@@ -57,7 +58,7 @@ def left_in(plane: Harness, name: str) -> list[str]:
     async def look() -> list[str]:
         return [
             str(item.ref)
-            for kind in (*namespaces.INHABITANTS, "Event")
+            for kind in (*namespaced_store.INHABITANTS, "Event")
             for item in (await plane.store.list(kind, Where(namespace=name))).items
         ]
 

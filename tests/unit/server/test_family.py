@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from mizzen.kinds.meta import Meta, Resource
-from mizzen.server import family
+from mizzen.server.admission import model_family
 from mizzen.stores import rows
 from tests.unit.server.harness import Harness
 
@@ -17,7 +17,7 @@ def test_a_description_reads_no_more_versions_than_it_holds(
     assert admin.post("/model", json={"name": "iris"}).status_code == 201
 
     async def register() -> None:
-        for number in range(1, 4 * family.MOST_VERSIONS):
+        for number in range(1, 4 * model_family.MOST_VERSIONS):
             spec = {"modelName": "iris", "version": str(number), "framework": "sklearn"}
             await plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}"), spec), "ann")
 
@@ -33,6 +33,6 @@ def test_a_description_reads_no_more_versions_than_it_holds(
     monkeypatch.setattr(rows, "decode", noted)
     found = admin.get("/model/iris").json()
     monkeypatch.undo()
-    assert found["versionCount"] == 4 * family.MOST_VERSIONS - 1
-    assert len(found["versions"]) == family.MOST_VERSIONS
-    assert read.count("ModelVersion") == family.MOST_VERSIONS
+    assert found["versionCount"] == 4 * model_family.MOST_VERSIONS - 1
+    assert len(found["versions"]) == model_family.MOST_VERSIONS
+    assert read.count("ModelVersion") == model_family.MOST_VERSIONS

@@ -17,7 +17,7 @@ from mizzen.protocol.counts import Counts, GraphNode, write
 from mizzen.selection import database
 from mizzen.selection.database import Credit, Given, Quality, Score
 from mizzen.selection.learnt import Reader
-from mizzen.server.usage import judgements
+from mizzen.server.admin.usage import judgements
 from mizzen.usage.known import Known, Served
 from mizzen.usage.rates import Process
 from mizzen.usage.sampler import Sampler

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.kinds.meta import Ref
-from mizzen.server.history import Past
+from mizzen.server.models.history import Past
 from mizzen.stores.store import Revision
 from tests.unit.server.harness import HERE, Harness, deploy
 from tests.unit.server.test_resources import inference_model

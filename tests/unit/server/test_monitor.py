@@ -16,7 +16,7 @@ from mizzen.kinds.monitor import MonitorStatus
 from mizzen.runs.places import JobPlace, events
 from mizzen.selection.database import Quality
 from mizzen.server.monitor import comparison
-from mizzen.server.monitor.visits import COOKIE
+from mizzen.server.monitor.sessions import COOKIE
 from mizzen.usage.known import Known, Served
 from mizzen.usage.rates import Figures, Growth, Moment
 from mizzen.usage.sampler import Now

@@ -23,8 +23,8 @@ from tensorboard.summary import Writer
 from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.kinds.monitor import MonitorStatus
 from mizzen.runs.places import events
-from mizzen.server.monitor import proxy, showkey
-from mizzen.server.monitor.visits import COOKIE
+from mizzen.server.monitor import proxy, tool_key
+from mizzen.server.monitor.sessions import COOKIE
 from mizzen.showing import gate
 from tests.support import planes
 from tests.unit.server.harness import TOKEN, Harness
@@ -155,19 +155,19 @@ def test_the_tool_hears_the_key_of_the_plane_and_none_that_a_client_sends(
     assert heard == [file.read_text().strip()]
     assert (len(heard[0]), stat.S_IMODE(file.stat().st_mode)) == (64, 0o600)
     file.unlink()
-    assert iris.get(TOOL).json()["headers"][showkey.HEADER] == file.read_text().strip() != heard[0]
+    assert iris.get(TOOL).json()["headers"][tool_key.HEADER] == file.read_text().strip() != heard[0]
 
 
 @pytest.mark.parametrize("spoilt", ["", "short", "open"])
 def test_a_key_that_others_know_or_guess_is_replaced(tmp_path: Path, spoilt: str) -> None:
-    key = showkey.kept(tmp_path)
-    assert showkey.kept(tmp_path) == key
-    file = tmp_path / showkey.FILE
+    key = tool_key.kept(tmp_path)
+    assert tool_key.kept(tmp_path) == key
+    file = tmp_path / tool_key.FILE
     if spoilt == "open":
         file.chmod(0o644)
     else:
         file.write_text(spoilt)
-    fresh = showkey.kept(tmp_path)
+    fresh = tool_key.kept(tmp_path)
     assert fresh != key
     assert gate.read_key(file) == fresh.encode(), "what starts tools reads the same"
 
@@ -281,7 +281,7 @@ def test_tensorboard_shows_two_versions_through_it(plane: Harness, iris: httpx2.
 def tensorboard(folder: Path, port: int, run: Path) -> Iterator[None]:
     flags = (f"--logdir={folder}", f"--port={port}", "--host=127.0.0.1", f"--path_prefix={TOOL.rstrip('/')}")
     command = [sys.executable, "-m", "mizzen.showing.tensorboard", *flags, "--reload_interval=1"]
-    showkey.kept(run)
+    tool_key.kept(run)
     environ = {**os.environ, "MIZZEN_RUN_DIR": str(run)}
     with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:

@@ -10,8 +10,8 @@ from starlette.types import Scope
 
 from mizzen.access.policy import Actor
 from mizzen.kinds.meta import Ref
-from mizzen.server.identity import Known
-from mizzen.server.monitor.visits import COOKIE, MOST_OF_ONE, SECONDS, TICKET_SECONDS, Visits
+from mizzen.server.auth.authentication import Known
+from mizzen.server.monitor.sessions import COOKIE, MOST_OF_ONE, SECONDS, TICKET_SECONDS, Visits
 
 IRIS = Ref("Model", "iris")
 TOOL = "/model/iris/monitor/tool/data/runs"

@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from mizzen.access.jwts import Trust
-from mizzen.server.jwks import IssuerKeys
-from mizzen.server.oidc import Oidc
+from mizzen.server.auth.jwks import IssuerKeys
+from mizzen.server.auth.oidc import Oidc
 from tests.unit.server.harness import HERE, TOKEN, Harness, serving
 
 RSA = rsa.generate_private_key(65537, 2048)

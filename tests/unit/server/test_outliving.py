@@ -16,7 +16,7 @@ import pytest
 from mizzen.blobs.files import FileBlobs
 from mizzen.errors import Unavailable
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.server.collection import Collected, collect_garbage
+from mizzen.server.deletion.garbage import Collected, collect_garbage
 from mizzen.stores.sqlite import SqliteStore
 
 GRACE = timedelta(hours=1)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from mizzen.errors import BadRequest
 from mizzen.kinds.meta import Meta, Resource
-from mizzen.server import pages
-from mizzen.server.pages import BLOCK, MOST_READ, Pages
+from mizzen.server.http import pagination
+from mizzen.server.http.pagination import BLOCK, MOST_READ, Pages
 from mizzen.stores.pages import filled
 from tests.unit.server.harness import HERE, ROOT, Harness, serving
 
@@ -131,7 +131,7 @@ def test_a_page_that_is_full_by_its_bytes_is_gone_on_from(tmp_path: Path, monkey
 
 
 def test_one_answer_reads_so_many_pages_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "WALK", 1)
+    monkeypatch.setattr(pagination, "WALK", 1)
     with serving(tmp_path, anonymous=False) as plane:
         models(plane, *(f"a{number:02d}" for number in range(2 * MOST_READ)), "mine")
         plane.permit("mine", "read", subjects=["ann"], model="mine")

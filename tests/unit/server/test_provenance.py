@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from mizzen.kinds.meta import Meta, Resource
-from mizzen.server import gathering
+from mizzen.server.versions import ingest
 from tests.unit.server.harness import HERE, Harness
 from tests.unit.server.sending import causes
 from tests.unit.server.test_resources import CONTENT, DIGEST, make_iris, model_version
@@ -44,7 +44,7 @@ def test_nobody_says_it_themselves(plane: Harness, admin: httpx2.Client, said: d
 def test_a_digest_that_its_files_show_may_be_said(plane: Harness, admin: httpx2.Client) -> None:
     make_iris(plane, admin)
     artifacts = [{"path": "model.py", "digest": DIGEST, "size": len(CONTENT)}]
-    digest = gathering.code_digest(gathering.entries_of({"artifacts": artifacts}))
+    digest = ingest.code_digest(ingest.entries_of({"artifacts": artifacts}))
     body = model_version(artifacts=artifacts, framework="python", entrypoint="model:f", code={"digest": digest})
     answer = admin.post(f"{HERE}/modelversions", json=body)
     assert answer.status_code == 201, answer.text

@@ -7,7 +7,7 @@ import pytest
 from starlette.requests import Request
 
 from mizzen.errors import BadRequest
-from mizzen.server.query import MOST_ON_A_PAGE, Query
+from mizzen.server.http.query import MOST_ON_A_PAGE, Query
 from tests.unit.server.harness import HERE, ROOT
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import httpx2
 
 from mizzen.access.policy import Actor
-from mizzen.server import admission, registration
+from mizzen.server.admission import decode
+from mizzen.server.versions import registration
 from tests.unit.server.harness import HERE, Harness
 from tests.unit.server.sending import causes
 from tests.unit.server.test_resources import CONTENT, DIGEST, make_iris, model_version
@@ -25,7 +26,7 @@ def test_the_plane_says_who_brought_a_version_and_whether_it_is_trusted(plane: H
 def test_whoever_may_not_unpickle_brings_nothing_to_unpickle() -> None:
     kind, body = registration.KIND, model_version(createdBy="admin")
     body["spec"]["artifacts"][0]["trusted"] = True
-    draft = admission.decode(kind, body, namespace="default")
+    draft = decode.decode(kind, body, namespace="default")
     version = registration.admitted(draft, "default", Actor("ann"), trusted=False)
     assert version.spec["createdBy"] == "ann"
     assert [artifact["trusted"] for artifact in version.spec["artifacts"]] == [False]

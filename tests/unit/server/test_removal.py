@@ -11,7 +11,8 @@ import pytest
 from mizzen.access.policy import Actor
 from mizzen.errors import Conflict
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.server import guards, removal
+from mizzen.server.admission import create_guards
+from mizzen.server.deletion import cascade
 from mizzen.stores.readers import Snapshot
 from mizzen.stores.reads import EVERYTHING
 from mizzen.stores.store import Guard, Listing, Present, Where
@@ -125,7 +126,7 @@ def test_a_version_that_is_needed_no_more_goes(plane: Harness, iris: httpx2.Clie
 def test_what_a_deletion_asks_does_not_grow_with_the_versions(plane: Harness, iris: httpx2.Client) -> None:
     """It is asked in the thread that writes, while everybody else waits."""
     version = plane.run(plane.store.get(Ref("ModelVersion", "iris.1")))
-    wanted = (guards.free_to_go(Ref("Model", "iris")), guards.unneeded(version))
+    wanted = (create_guards.free_to_go(Ref("Model", "iris")), create_guards.unneeded(version))
     before = [asked(plane, guard) for guard in wanted]
     for number in range(3, 13):
         put(plane, Resource("ModelVersion", Meta(f"iris.{number}"), {"modelName": "iris", "version": str(number)}))
@@ -186,11 +187,11 @@ def test_the_right_to_delete_one_object_is_none_to_delete_the_next_of_its_name(
     admin = Actor("admin")
     for ref in (Ref("Model", "iris"), Ref("ModelVersion", "iris.1"), MONITOR.ref):
         with pytest.raises(Conflict, match="another object"):
-            plane.run(removal.remove(plane.store, ref, admin, uid="of-another-one", cascade=True))
+            plane.run(cascade.remove(plane.store, ref, admin, uid="of-another-one", cascade=True))
         kept = plane.run(plane.store.get(ref))
         assert not kept.deleting
         assert not kept.meta.finalizers
-        left = plane.run(removal.remove(plane.store, ref, admin, uid=kept.meta.uid, cascade=True))
+        left = plane.run(cascade.remove(plane.store, ref, admin, uid=kept.meta.uid, cascade=True))
         assert (left is not None) == (ref.kind == "Model")
 
 
@@ -247,16 +248,16 @@ def test_cascades_are_finished_whenever_they_begin(plane: Harness, admin: httpx2
 
 
 def test_marked_models_are_found_a_page_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removal, "PAGE", 3)
+    monkeypatch.setattr(cascade, "PAGE", 3)
 
     async def main() -> None:
         store = CountingStore()
         for number in range(7):
-            finalizers = (removal.CASCADE_FINALIZER,) if number in (0, 6) else ()
+            finalizers = (cascade.CASCADE_FINALIZER,) if number in (0, 6) else ()
             await store.create(Resource("Model", Meta(f"m{number}", finalizers=finalizers)), "ann")
         for name in ("m0", "m6"):
             await store.delete(Ref("Model", name), "ann")
-        marked = removal._Marked(store)
+        marked = cascade._Marked(store)
         await marked.look()
         assert {ref.name for ref in marked.models} == {"m0", "m6"}
         assert marked.since == str(store.version)

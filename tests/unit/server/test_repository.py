@@ -10,7 +10,7 @@ import pytest
 
 from mizzen.kinds.meta import Condition, Ref
 from mizzen.kinds.serving import InferenceModelStatus
-from mizzen.server import repository
+from mizzen.server.models import triton_repository
 from tests.unit.gateway.harness import until
 from tests.unit.server.harness import HERE, Harness, deploy
 
@@ -69,7 +69,7 @@ def test_as_many_come_back_as_there_were(plane: Harness, admin: httpx2.Client) -
     loaded = meanwhile(lambda: plane.client().post(LOAD), start)
     assert (loaded.status_code, loaded.json()) == (200, {"name": "iris", "servers": [server]})
     stored = admin.get(f"{HERE}/inferencemodels/{server}").json()
-    assert repository.REPLICAS_ANNOTATION not in stored["metadata"]["annotations"]
+    assert triton_repository.REPLICAS_ANNOTATION not in stored["metadata"]["annotations"]
     assert admin.post(LOAD).status_code == 200
     assert replicas(admin, server) == 3
 
@@ -96,7 +96,7 @@ def test_one_that_cannot_be_loaded(plane: Harness, admin: httpx2.Client) -> None
 
 def test_one_that_takes_too_long(plane: Harness, admin: httpx2.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     deploy(plane, admin, ready=False)
-    monkeypatch.setattr(repository, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(triton_repository, "WAIT_SECONDS", 0.1)
     assert admin.post(LOAD).status_code == 504
 
 

@@ -19,8 +19,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mizzen.errors import MizzenError
-from mizzen.server.auth import PUBLIC
-from mizzen.server.tokens import AdminToken
+from mizzen.server.auth.authorization import PUBLIC
+from mizzen.server.auth.tokens import AdminToken
 from tests.unit.server.harness import HERE, TOKEN, Harness, serving
 
 

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from mizzen import errors
 from mizzen.errors import FAMILY, Fault, Invalid
-from mizzen.server.errors import STATUS, http_status, status_body
+from mizzen.server.http.errors import STATUS, http_status, status_body
 from tests.unit.server.harness import HERE, Harness, serving
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mizzen.kinds.meta import NAME, VERSION, Meta, Ref, Resource
-from mizzen.server.servers import server_names
+from mizzen.server.models.servers import server_names
 from tests.support.examples import examples
 from tests.unit.server.cascades import deletions
 from tests.unit.server.harness import HERE, INFERENCE, Harness, deploy

@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.errors import Unavailable
-from mizzen.server.errors import ErrorBoundary
-from mizzen.server.settled import Settle, Settled
+from mizzen.server.auth.access_barrier import Settle, Settled
+from mizzen.server.http.errors import ErrorBoundary
 
 
 def asked(method: str, settle: Settle, done: list[str]) -> tuple[int, bytes]:

@@ -15,8 +15,8 @@ from starlette.responses import StreamingResponse
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.server import watching
-from mizzen.server.streams import until_stopped
+from mizzen.server.http.streaming import until_stopped
+from mizzen.server.resources import watch
 from mizzen.stores import reads
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Where
@@ -42,7 +42,7 @@ def test_little_is_held_for_who_reads_nothing_and_then_nothing(tmp_path: Path) -
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             since = Request(scope).query_params["since"]
-            lines = watching.lines(store, "Model", Where(), watching.Beginning(since), lambda _: True)
+            lines = watch.lines(store, "Model", Where(), watch.Beginning(since), lambda _: True)
             made.append(_Counted())
             counted = made[-1].of(until_stopped(lines, asyncio.Event()))
             await StreamingResponse(counted)(scope, receive, send)

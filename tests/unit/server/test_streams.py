@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
-from mizzen.server.streams import until_stopped
+from mizzen.server.http.streaming import until_stopped
 from tests.unit.reconcile import virtual
 
 

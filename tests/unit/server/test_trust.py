@@ -11,7 +11,7 @@ import pytest
 
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Ref
-from mizzen.server import trust
+from mizzen.server.admission import privileged_fields
 from tests.unit.server.harness import HERE, Harness, serving
 from tests.unit.server.test_resources import inference_model, model
 
@@ -131,7 +131,7 @@ def ana(closed: Harness) -> httpx2.Client:
 
 
 def test_every_kind_that_decides_what_runs_is_tried() -> None:
-    assert {kind for kind, _ in RUNNING} == set(trust.CODE) - {
+    assert {kind for kind, _ in RUNNING} == set(privileged_fields.CODE) - {
         "ModelVersion"
     }  # of which tests/unit/server/test_vouching
 

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mizzen.protocol.counts import write
 from mizzen.reconcile.loop import Backlog
-from mizzen.server.metrics import Inside
-from mizzen.server.usage import COLUMNS
+from mizzen.server.admin.metrics import Inside
+from mizzen.server.admin.usage import COLUMNS
 from mizzen.usage.known import Known, Served, Work
 from mizzen.usage.rates import Process
 from mizzen.usage.sampler import Sampler

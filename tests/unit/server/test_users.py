@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.server import tokens
+from mizzen.server.auth import tokens
 from tests.unit.server.harness import HERE, ROOT, Harness, deploy, serving
 
 WATCH = f"{HERE}/rolebindings?watch=true"

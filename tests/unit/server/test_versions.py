@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.server import versions
+from mizzen.server.versions import routes
 from tests.unit.server.harness import HERE, Harness, deploy
 from tests.unit.server.sending import causes, digest_of, writer
 from tests.unit.server.test_resources import CONTENT, model_version
@@ -312,7 +312,7 @@ def test_a_version_is_compared_with_the_one_it_follows(plane: Harness, iris: htt
 
 
 def test_many_versions_come_in_pages_each_in_order(plane: Harness, iris: httpx2.Client) -> None:
-    count = versions.MOST_AT_ONCE + 20
+    count = routes.MOST_AT_ONCE + 20
 
     async def fill() -> None:
         for number in range(1, count + 1):
@@ -322,7 +322,7 @@ def test_many_versions_come_in_pages_each_in_order(plane: Harness, iris: httpx2.
     plane.run(fill())
     page = iris.get("/model/iris/version").json()
     numbers = [int(item["version"]) for item in page["items"]]
-    assert len(numbers) == versions.MOST_AT_ONCE
+    assert len(numbers) == routes.MOST_AT_ONCE
     assert numbers == sorted(numbers)
     rest = iris.get("/model/iris/version", params={"continue": page["metadata"]["continue"]}).json()
     assert rest["metadata"]["continue"] == ""

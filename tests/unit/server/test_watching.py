@@ -15,10 +15,10 @@ import httpx2
 
 from mizzen.kinds import catalog
 from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.server import watching as watches
 from mizzen.server.app import begin_stop
-from mizzen.server.door import tables
-from mizzen.server.door.shown import Shown
+from mizzen.server.resources import tables
+from mizzen.server.resources import watch as watches
+from mizzen.server.resources.representation import Shown
 from mizzen.stores.reads import EVERYTHING
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Listing, Where

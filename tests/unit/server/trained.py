@@ -16,7 +16,7 @@ from mizzen.runs.checkpoints import Checkpoint, Shelf, checkpoint_id, digest_of
 from mizzen.runs.places import JobPlace
 from mizzen.runs.records import File
 from mizzen.runs.times import TimesFile
-from mizzen.server.plane import Plane
+from mizzen.server.http.context import Plane
 from tests.unit.server.harness import Harness
 
 TRAIN = "/model/iris/train/1"

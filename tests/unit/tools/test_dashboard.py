@@ -9,7 +9,7 @@ from pathlib import Path
 from tools.derived import dashboard
 
 ROOT = Path(__file__).resolve().parents[3]
-EXPOSED = ("src/mizzen/gateway/telemetry/metrics.py", "src/mizzen/server/metrics.py")
+EXPOSED = ("src/mizzen/gateway/telemetry/metrics.py", "src/mizzen/server/admin/metrics.py")
 NAME = re.compile(r"\b(?:mizzen|process)_[a-z_]+")
 PARTS = re.compile(r"_(?:bucket|sum|count)$")
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mizzen.kinds.catalog import KINDS, Kind
-from mizzen.server.door import discovery
-from mizzen.server.resources import ROOT
+from mizzen.server.kubernetes import discovery
+from mizzen.server.resources.routes import ROOT
 from tests.unit.server.harness import serving
 from tools.derived import door
 from tools.derived.door_shapes import META

@@ -14,7 +14,7 @@ from mizzen.kinds.meta import name_fault
 from mizzen.kinds.metadata import label_faults
 from mizzen.kinds.text import durations, selectors
 from mizzen.kinds.text.versions import checked_alias, normal_version
-from mizzen.server import tokens
+from mizzen.server.auth import tokens
 from tools.derived import openapi, rules
 from tools.derived.links import LINKS
 

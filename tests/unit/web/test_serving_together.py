@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from mizzen.server.certificates import Certificates
+from mizzen.server.admin.tls_certificates import Certificates
 from mizzen.web.connections import LimitedProtocol
 from mizzen.web.door import Door, Patience
 from mizzen.web.server import WebServer, serve_all

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from mizzen.server import issuing
+from mizzen.server.admin import tls_issuance
 from mizzen.web import tls
 
 
@@ -122,11 +122,11 @@ def made(folder: Path, now: datetime | None = None) -> tuple[Path, Path]:
     """A certificate of a CA of its own, and its key."""
     folder.mkdir(exist_ok=True)
     now = now or datetime.now(UTC)
-    root = issuing.new_key()
-    pair = issuing.server(
-        issuing.general_names(("models.example",)), issuing.Pair(issuing.authority(root, now), root), now
+    root = tls_issuance.new_key()
+    pair = tls_issuance.server(
+        tls_issuance.general_names(("models.example",)), tls_issuance.Pair(tls_issuance.authority(root, now), root), now
     )
     certificate, key = folder / "server.pem", folder / "server-key.pem"
-    key.write_bytes(issuing.key_text(pair.key))
-    certificate.write_bytes(issuing.certificate_text(pair.certificate))
+    key.write_bytes(tls_issuance.key_text(pair.key))
+    certificate.write_bytes(tls_issuance.certificate_text(pair.certificate))
     return certificate, key

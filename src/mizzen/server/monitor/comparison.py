@@ -24,10 +24,11 @@ from mizzen.runs.places import UNVERSIONED
 from mizzen.runs.scalars.curve import KEPT, Point
 from mizzen.runs.scalars.reading import Job, Read, Scalars, Series, Wanted, version_order
 from mizzen.selection.database import Quality
-from mizzen.server import family, usage
-from mizzen.server.monitor import entering, lifecycle
-from mizzen.server.plane import Plane, plane_of
-from mizzen.server.query import Query
+from mizzen.server.admin import usage
+from mizzen.server.admission import model_family
+from mizzen.server.http.context import Plane, plane_of
+from mizzen.server.http.query import Query
+from mizzen.server.monitor import lifecycle, sign_in
 from mizzen.stores.store import Present
 from mizzen.usage.known import Key
 from mizzen.usage.sampler import Now
@@ -48,15 +49,15 @@ class Comparison:
     def routes(self) -> list[Route]:
         return [
             Route(f"{prefix}/{name}", method, methods=["GET"])
-            for prefix in entering.PREFIXES
+            for prefix in sign_in.PREFIXES
             for name, method in (("scalars", self.told), ("page", self.page))
         ]
 
     async def told(self, request: Request) -> Response:
         named = () if "namespace" in request.path_params else ("namespace",)
         query = Query(request, "tag", "version", "job", "points", *named)
-        model = entering.place(request, query)
-        entering.require(request, model)
+        model = sign_in.place(request, query)
+        sign_in.require(request, model)
         plane = plane_of(request)
         wanted = Wanted(
             query.text("tag"),
@@ -77,16 +78,16 @@ class Comparison:
 
     async def page(self, request: Request) -> Response:
         named = () if "namespace" in request.path_params else ("namespace",)
-        model = entering.place(request, Query(request, *named))
+        model = sign_in.place(request, Query(request, *named))
         try:
-            entering.require(request, model)
+            sign_in.require(request, model)
             monitor = await lifecycle.there(plane_of(request).store, model)
         except MizzenError as error:
-            return entering.answered(request, model, error)
+            return sign_in.answered(request, model, error)
         tool = "" if monitor.status.get("tool") in (None, SCALARS) else tool_path(model)
         about = {"model": model.name, "namespace": model.namespace, "at": path_of(model), "tool": tool}
         content = PAGE.replace("%MODEL%", html.escape(model.name)).replace("%ABOUT%", html.escape(json.dumps(about)))
-        return HTMLResponse(content, headers=entering.guarded(content, "'self'"))
+        return HTMLResponse(content, headers=sign_in.guarded(content, "'self'"))
 
 
 def live(model: Ref, now: Now, judged: Mapping[Key, Quality]) -> list[dict[str, Any]]:
@@ -159,7 +160,7 @@ async def _jobs(plane: Plane, model: Ref) -> list[Job]:
     def look(now: Present) -> None:
         now.get(model)
         jobs = now.newest("TrainingJob", model, MOST_JOBS)
-        found.extend(Job(each.meta.name, each.meta.uid, family.version_of(each)) for each in jobs)
+        found.extend(Job(each.meta.name, each.meta.uid, model_family.version_of(each)) for each in jobs)
 
     async with plane.store.snapshot() as moment:
         await moment.check(look)

@@ -13,17 +13,21 @@ from mizzen.kinds import catalog
 from mizzen.kinds.findings import Context
 from mizzen.kinds.meta import Meta, Ref, Resource, Status
 from mizzen.kinds.monitor import SCALARS, first, page_path, tool_path
-from mizzen.server import admission, audit, auth, family, ownership, removal, targets, trust, views, warnings
-from mizzen.server.bodies import read_object
-from mizzen.server.monitor import entering
-from mizzen.server.plane import Plane, plane_of
-from mizzen.server.query import Query
-from mizzen.server.streams import while_wanted
+from mizzen.server.admission import decode, field_managers, model_family, privileged_fields
+from mizzen.server.auth import audit, authorization, targets
+from mizzen.server.deletion import cascade
+from mizzen.server.http import warning_headers
+from mizzen.server.http.context import Plane, plane_of
+from mizzen.server.http.query import Query
+from mizzen.server.http.request_bodies import read_object
+from mizzen.server.http.streaming import while_wanted
+from mizzen.server.models import views
+from mizzen.server.monitor import sign_in
 from mizzen.stores.store import Guard, Present, Store
 from mizzen.stores.whole import whole
 
 KIND = catalog.BY_NAME["Monitor"]
-PATH = entering.PREFIXES[0]
+PATH = sign_in.PREFIXES[0]
 
 
 def routes() -> list[Route]:
@@ -37,7 +41,7 @@ def routes() -> list[Route]:
 async def start(request: Request) -> Response:
     """201 when it is new, 200 when there is one."""
     model = views.model_at(request, Query(request, "namespace"))
-    auth.require(request, "write", targets.model(model, subresource="monitor"))
+    authorization.require(request, "write", targets.model(model, subresource="monitor"))
     spec = await _spec(request, model)
     plane = plane_of(request)
     while True:
@@ -50,12 +54,12 @@ async def start(request: Request) -> Response:
         except AlreadyExists:
             going = [each for each in await _all(plane.store, model) if each.deleting]
         for one in going:
-            await while_wanted(request, removal.until_gone(plane.store, one))
+            await while_wanted(request, cascade.until_gone(plane.store, one))
 
 
 async def find(request: Request) -> Response:
     model = views.model_at(request, Query(request, "namespace"))
-    entering.require(request, model)
+    sign_in.require(request, model)
     return JSONResponse(view(request, model, await there(plane_of(request).store, model)))
 
 
@@ -63,20 +67,20 @@ async def end(request: Request) -> Response:
     """Also when there is none. Gone means that its process has ended; until then 202."""
     query = Query(request, "namespace", "wait")
     model = views.model_at(request, query)
-    actor = auth.require(request, "write", targets.model(model, subresource="monitor"))
+    actor = authorization.require(request, "write", targets.model(model, subresource="monitor"))
     store = plane_of(request).store
     await store.get(model)
     left = []
     for one in await _all(store, model):
         try:
-            left.append(await removal.remove(store, one.ref, actor, uid=one.meta.uid))
+            left.append(await cascade.remove(store, one.ref, actor, uid=one.meta.uid))
         except (NotFound, Conflict):  # somebody else was faster
             continue
     ending = [each for each in left if each is not None]
     if ending and query.flag("wait"):
         await audit.record_now(request, 202)
         for each in ending:
-            await while_wanted(request, removal.until_gone(store, each))
+            await while_wanted(request, cascade.until_gone(store, each))
         ending = []
     return JSONResponse({"name": model.name, "deleted": not ending}, 202 if ending else 200)
 
@@ -100,7 +104,7 @@ def view(request: Request, model: Ref, monitor: Resource) -> dict[str, Any]:
     path = page_path(model) if tool == SCALARS else tool_path(model)
     ready = Status.of(monitor).condition("Ready")
     return views.monitor(monitor) | {
-        "url": f"{entering.base(request)}{path}",
+        "url": f"{sign_in.base(request)}{path}",
         "tool": tool or monitor.spec.get("tool"),
         "ready": ready is not None and ready.true and not monitor.deleting,
         "message": ready.message if ready is not None else "it is being started",
@@ -108,7 +112,7 @@ def view(request: Request, model: Ref, monitor: Resource) -> dict[str, Any]:
 
 
 async def _all(store: Store, model: Ref) -> tuple[Resource, ...]:
-    return await whole(store, KIND.name, family.of_model(model))
+    return await whole(store, KIND.name, model_family.of_model(model))
 
 
 async def _spec(request: Request, model: Ref) -> dict[str, Any]:
@@ -118,24 +122,24 @@ async def _spec(request: Request, model: Ref) -> dict[str, Any]:
     spec = {**body, "modelName": model.name if said is None else said}
     if spec["modelName"] != model.name:
         raise Invalid.of("the monitor", (Fault("modelName", f"must be '{model.name}', as the path says"),))
-    trust.require(request, Resource(KIND.name, Meta(model.name, model.namespace), spec))
+    privileged_fields.require(request, Resource(KIND.name, Meta(model.name, model.namespace), spec))
     return spec
 
 
 async def _made(request: Request, plane: Plane, model: Ref, spec: dict[str, Any]) -> Response:
-    actor = auth.actor_of(request)
+    actor = authorization.actor_of(request)
     sent = views.manifest(KIND.name, Ref(KIND.name, model.name, model.namespace), spec)
     try:
-        draft = admission.decode(
+        draft = decode.decode(
             KIND, sent, namespace=model.namespace, known=Context(capabilities=plane.capabilities)
         )  # fmt: skip
     except Invalid as error:
         raise views.flat("the monitor", error) from error
-    new = ownership.by_plane(None, admission.created(KIND, draft, model.namespace, actor), plane.now())
+    new = field_managers.by_plane(None, decode.created(KIND, draft, model.namespace, actor), plane.now())
     stored = await plane.store.create(new, actor.name, guard=_unmonitored(model))
     location = {"Location": views.located(f"/model/{model.name}/monitor", model.namespace)}
     answer = JSONResponse(view(request, model, stored), 201, headers=location)
-    return warnings.attach(answer, draft.warnings)
+    return warning_headers.attach(answer, draft.warnings)
 
 
 def _unmonitored(model: Ref) -> Guard:
@@ -143,9 +147,9 @@ def _unmonitored(model: Ref) -> Guard:
 
     def guard(now: Present) -> None:
         found = now.get(model)
-        family.refuse_deleting(found)
-        family.refuse_second_name(found, "what it is trained with is that one's")
-        others = now.list(KIND.name, family.of_model(model))
+        model_family.refuse_deleting(found)
+        model_family.refuse_second_name(found, "what it is trained with is that one's")
+        others = now.list(KIND.name, model_family.of_model(model))
         if others:
             raise AlreadyExists(f"{others[0].ref} monitors {model} already")
 

@@ -21,10 +21,10 @@ from mizzen.errors import BadRequest, MizzenError, NotFound, TooLarge, Unavailab
 from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.monitor import SCALARS, page_path, tool_path
 from mizzen.kinds.workload import WorkloadStatus
-from mizzen.server.monitor import entering, lifecycle, showkey
-from mizzen.server.monitor.entering import Entrance
-from mizzen.server.plane import plane_of
-from mizzen.server.streams import until_stopped
+from mizzen.server.http.context import plane_of
+from mizzen.server.http.streaming import until_stopped
+from mizzen.server.monitor import lifecycle, sign_in, tool_key
+from mizzen.server.monitor.sign_in import Entrance
 from mizzen.stores.store import Store, Where
 from mizzen.stores.whole import whole
 
@@ -39,7 +39,9 @@ HOP_BY_HOP: Final = frozenset({
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
     "transfer-encoding", "upgrade",
 })  # fmt: skip
-OURS: Final = frozenset({"authorization", "cookie", "host", "origin", "referer", "expect", "forwarded", showkey.HEADER})
+OURS: Final = frozenset(
+    {"authorization", "cookie", "host", "origin", "referer", "expect", "forwarded", tool_key.HEADER}
+)
 """Of a request: who asks, and from where. And what only we say."""
 THEIRS: Final = frozenset({"set-cookie", "server", "date", "location", "clear-site-data", "service-worker-allowed",
                            "strict-transport-security", "refresh"})  # fmt: skip
@@ -50,12 +52,12 @@ _ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d{1,5})")
 
 async def shown(request: Request, entrance: Entrance) -> Response:
     """What the tool says, once whoever asks is known to be allowed to hear it."""
-    model = entering.place(request)
+    model = sign_in.place(request)
     ticket = request.query_params.get("ticket")
     try:
         if ticket is not None and request.method == "GET":
             return entrance.redeem(request, model, ticket)
-        entering.require(request, model)
+        sign_in.require(request, model)
         if "path" not in request.path_params:
             return RedirectResponse(tool_path(model), 303)
         store = plane_of(request).store
@@ -65,13 +67,13 @@ async def shown(request: Request, entrance: Entrance) -> Response:
         key = await _key(plane_of(request).data_dir)
         return await _passed(request, model, await _address(store, monitor), key)
     except MizzenError as error:
-        return entering.answered(request, model, error)
+        return sign_in.answered(request, model, error)
 
 
 async def _key(data_dir: Path) -> str:
     """As it is now: a tool reads it for each question, too. Unavailable."""
     try:
-        return await asyncio.to_thread(showkey.kept, data_dir / "run")
+        return await asyncio.to_thread(tool_key.kept, data_dir / "run")
     except OSError as error:
         raise Unavailable(
             f"the key that the tool asks for cannot be read: {error.strerror}",
@@ -174,7 +176,7 @@ def _asked(request: Request, address: str, key: str) -> list[tuple[bytes, bytes]
     if all(name.lower() != b"accept-encoding" for name, _ in kept):
         # Else our client would say what it takes, and whoever asked would get that.
         kept.append((b"accept-encoding", b"identity"))
-    return [(b"host", address.encode()), (showkey.HEADER.encode(), key.encode()), *kept]
+    return [(b"host", address.encode()), (tool_key.HEADER.encode(), key.encode()), *kept]
 
 
 def _told(request: Request, model: Ref, address: str, headers: httpx2.Headers) -> list[tuple[bytes, bytes]]:
@@ -189,7 +191,7 @@ def _told(request: Request, model: Ref, address: str, headers: httpx2.Headers) -
         kept.append((b"location", onward.encode("latin-1", "replace")))
     # Beside what the tool says itself: browsers keep to both.
     policy = (
-        f"connect-src {entering.base(request)}{tool_path(model)} blob: data:; frame-ancestors 'self'; base-uri 'self'"
+        f"connect-src {sign_in.base(request)}{tool_path(model)} blob: data:; frame-ancestors 'self'; base-uri 'self'"
     )
     return [
         *kept,

@@ -9,11 +9,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from mizzen.runs.scalars.reading import Scalars
-from mizzen.server.identity import Identity
+from mizzen.server.auth.authentication import Identity
 from mizzen.server.monitor import lifecycle, proxy
 from mizzen.server.monitor.comparison import Comparison
-from mizzen.server.monitor.entering import PREFIXES, Entrance
-from mizzen.server.monitor.visits import Visits
+from mizzen.server.monitor.sessions import Visits
+from mizzen.server.monitor.sign_in import PREFIXES, Entrance
 
 
 def for_browsers(path: str) -> bool:

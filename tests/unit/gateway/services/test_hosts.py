@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mizzen.gateway.services import address
-from mizzen.server import issuing
+from mizzen.server.admin import tls_issuance
 from mizzen.web import tls
 from tests.unit.gateway.services.world import World, asked, played
 
@@ -119,13 +119,13 @@ async def test_nobody_takes_the_connection_in_time(world: World, monkeypatch: py
 def certificates(tmp_path: Path) -> tuple[ssl.SSLContext, str]:
     """Of a server called `localhost`, and whom to trust for it."""
     now = datetime.now(UTC)
-    key = issuing.new_key()
-    authority = issuing.authority(key, now)
-    pair = issuing.server(issuing.general_names(("localhost",)), issuing.Pair(authority, key), now)
+    key = tls_issuance.new_key()
+    authority = tls_issuance.authority(key, now)
+    pair = tls_issuance.server(tls_issuance.general_names(("localhost",)), tls_issuance.Pair(authority, key), now)
     certificate, secret = tmp_path / "server.pem", tmp_path / "server-key.pem"
-    certificate.write_bytes(issuing.certificate_text(pair.certificate))
-    secret.write_bytes(issuing.key_text(pair.key))
-    return tls.context(certificate, secret), issuing.certificate_text(authority).decode()
+    certificate.write_bytes(tls_issuance.certificate_text(pair.certificate))
+    secret.write_bytes(tls_issuance.key_text(pair.key))
+    return tls.context(certificate, secret), tls_issuance.certificate_text(authority).decode()
 
 
 @played

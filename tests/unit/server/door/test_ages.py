@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mizzen.kinds.meta import format_time
-from mizzen.server.door import ages
+from mizzen.server.resources import durations
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
@@ -41,10 +41,10 @@ MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
     ],
 )
 def test_two_units_while_the_second_says_something(seconds: float, text: str) -> None:
-    assert ages.lasting(seconds) == text
-    assert ages.since(format_time(NOW - timedelta(seconds=seconds)), NOW) == text
+    assert durations.lasting(seconds) == text
+    assert durations.since(format_time(NOW - timedelta(seconds=seconds)), NOW) == text
 
 
 def test_no_time_has_no_age() -> None:
-    assert ages.since(None, NOW) == "<unknown>"
-    assert ages.since("", NOW) == "<unknown>"
+    assert durations.since(None, NOW) == "<unknown>"
+    assert durations.since("", NOW) == "<unknown>"

@@ -11,7 +11,7 @@ import pytest
 
 import mizzen
 from mizzen.kinds.catalog import KINDS, Kind
-from mizzen.server.door import discovery
+from mizzen.server.kubernetes import discovery
 from tests.unit.server.harness import ROOT, serving
 
 ALL = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

@@ -7,11 +7,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from mizzen.server.door import discovery, documents
+from mizzen.server.kubernetes import discovery, openapi_v3
 from tests.unit.server.harness import serving
 from tools.derived import door
 
-INDEX = documents.ROOT
+INDEX = openapi_v3.ROOT
 
 
 def test_there_is_a_document_for_all_that_is_discovered(shared_admin: httpx2.Client) -> None:
@@ -52,13 +52,13 @@ def test_a_group_that_is_not_there_has_none(shared_admin: httpx2.Client) -> None
 
 def test_there_is_an_old_document_with_nothing_in_it(shared_admin: httpx2.Client) -> None:
     """As kubectl asks for it: the bytes are a message whose first field is the text 2.0."""
-    assert shared_admin.get(documents.OLDER).json()["swagger"] == "2.0"
-    answer = shared_admin.get(documents.OLDER, headers={"Accept": f"application/com.github.{documents.ASKED_WITH}"})
-    assert (answer.headers["content-type"], answer.content) == (documents.OLDER_PROTOBUF, b"\x0a\x032.0")
+    assert shared_admin.get(openapi_v3.OLDER).json()["swagger"] == "2.0"
+    answer = shared_admin.get(openapi_v3.OLDER, headers={"Accept": f"application/com.github.{openapi_v3.ASKED_WITH}"})
+    assert (answer.headers["content-type"], answer.content) == (openapi_v3.OLDER_PROTOBUF, b"\x0a\x032.0")
 
 
 def test_strangers_are_shown_nothing(tmp_path: Path) -> None:
     with serving(tmp_path, anonymous=False) as harness, harness.client(token=None) as client:
         assert client.get(INDEX).status_code == 401
-        assert client.get(documents.OLDER).status_code == 401
+        assert client.get(openapi_v3.OLDER).status_code == 401
         assert client.get(f"{INDEX}/api/v1").status_code == 401

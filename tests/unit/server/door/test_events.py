@@ -14,7 +14,7 @@ from mizzen.controllers.happenings import Happenings
 from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.kinds.workload import MODEL_LABEL
 from mizzen.reconcile.recorder import Note
-from mizzen.server import targets
+from mizzen.server.auth import targets
 from tests.unit.server.harness import Harness, serving
 
 EVERYWHERE = "/api/v1/events"

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from mizzen.kinds.meta import Meta, Resource
-from mizzen.server import namespaces
+from mizzen.server.admission import namespaced_store
 from mizzen.stores.sqlite import SqliteStore
 from tests.unit.server.door.test_protobuf import KUBECTL
 from tests.unit.server.door.test_shown import KUBECTL as AS_TABLE
@@ -308,5 +308,5 @@ def test_an_older_data_dir_gets_its_namespaces(plane: Harness) -> None:
     found = plane.run(plane.store.namespaces())
     assert found == {"one", "two", "three", "four"}
     for _ in range(2):
-        plane.run(namespaces.prepare(plane.store, found))
+        plane.run(namespaced_store.prepare(plane.store, found))
     assert names(admin) == ["default", "four", "one", "three", "two"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.errors import BadRequest
-from mizzen.server.door import protobuf
+from mizzen.server.kubernetes import protobuf
 
 ACCESS = ("authorization.k8s.io/v1", "SelfSubjectAccessReview")
 

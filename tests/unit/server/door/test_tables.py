@@ -9,7 +9,7 @@ import pytest
 
 from mizzen.kinds.catalog import BY_NAME, KINDS, Kind
 from mizzen.kinds.meta import Meta, Resource
-from mizzen.server.door import tables
+from mizzen.server.resources import tables
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ALL = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

@@ -1,0 +1,59 @@
+"""What must hold of other objects at the very moment a written-out object is changed; as `guards` for new ones."""
+
+from __future__ import annotations
+
+from mizzen.errors import Conflict, Fault, Invalid
+from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.text import references
+from mizzen.server.admission import create_guards, model_family
+from mizzen.server.admission.decode import same
+from mizzen.stores.store import Guard, Present
+
+
+def guard(old: Resource, new: Resource) -> Guard | None:
+    """None when the change concerns nobody else."""
+    if same(old.spec, new.spec):
+        return None
+    return lambda now: _check(now, old, new)
+
+
+def _check(now: Present, old: Resource, new: Resource) -> None:
+    model_family.refuse_deleting(now.get(new.ref))
+    if new.kind == "Model":
+        _aliases(now, old, new)
+        _second_name(now, old, new)
+        return
+    added = create_guards.admits(new)
+    if added is not None and new.kind != "InferenceModel":  # whose model is fixed, and whose name it has already
+        added(now)
+
+
+def _aliases(now: Present, old: Resource, new: Resource) -> None:
+    before = model_family.aliases_of(old)
+    faults = tuple(
+        Fault(f"spec.aliases.{alias}", f"'{alias}' is a version of {new.ref}, which could not be told from the alias")
+        for alias in model_family.aliases_of(new)
+        if alias not in before and create_guards.find(now, create_guards.version_ref(new.ref, alias)) is not None
+    )
+    if faults:
+        raise Invalid.of(str(new.ref), faults)
+
+
+def _second_name(now: Present, old: Resource, new: Resource) -> None:
+    """A model becomes a second name, or one of another model: it owns nothing, and aliases never chain."""
+    text = model_family.is_second_name(new)
+    if text is None or text == model_family.is_second_name(old):
+        return
+    members = model_family.gather(now, new.ref)
+    if members.versions or members.servers:
+        raise Conflict(
+            f"{new.ref} has versions or servers of its own, so it cannot become a second name of '{text}'",
+            hint="make another model with spec.aliasOf, or delete its versions first",
+        )
+    if members.second_names:
+        names = ", ".join(str(item.ref) for item in members.second_names)
+        raise Conflict(f"{names} already stands for {new.ref}; aliases never chain", hint=f"point it at '{text}' first")
+    target = create_guards.find(now, Ref("Model", references.parse_unaliased(text).name, new.meta.namespace))
+    if target is not None:
+        model_family.refuse_deleting(target)
+        model_family.refuse_second_name(target, "aliases never chain")

@@ -1,0 +1,123 @@
+"""Request bodies: bounded, JSON or YAML by media type, and nothing that plain JSON could not say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from starlette.requests import ClientDisconnect, Request
+
+from mizzen.errors import BadRequest, TooLarge, UnsupportedMediaType
+from mizzen.manifests import parsing
+from mizzen.manifests.parsing import Unreadable
+from mizzen.patches import json_patch
+from mizzen.server.http.context import plane_of
+
+T = TypeVar("T")
+
+RESOURCE_LIMIT = 3 << 20
+YAML_LIMIT = 512 * 1024
+"""YAML takes a hundred times as long to read as JSON does."""
+SMALL, SMALL_YAML = 32 * 1024, 2 * 1024
+"""Bytes that are read at once."""
+
+JSON_TYPES = frozenset({"", "application/json"})
+YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
+
+_TOO_LARGE = (
+    "send less at once, or JSON, of which more is taken than of YAML; the files of a version go to"
+    " POST /model/<name>/version as an archive"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A patch as it was sent."""
+
+    media_type: str
+    body: Any
+    size: int
+    """Bytes of it; or of what it may make of them."""
+
+
+async def read_object(request: Request, limit: int = RESOURCE_LIMIT) -> dict[str, Any]:
+    """The body as an object; an absent body is an empty one. TooLarge, UnsupportedMediaType, BadRequest."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in JSON_TYPES | YAML_TYPES:
+        raise UnsupportedMediaType(
+            f"cannot read a body of type '{media_type}'", hint="send application/json or application/yaml"
+        )
+    as_yaml = media_type in YAML_TYPES
+    data = await read_bytes(request, min(limit, YAML_LIMIT) if as_yaml else limit)
+    if not data.strip():
+        return {}
+    small = SMALL_YAML if as_yaml else SMALL
+    value = await beside(request, len(data), lambda: parse(data, as_yaml=as_yaml), small=small)
+    if not isinstance(value, dict):
+        raise BadRequest(f"the body must be an object, not {parsing.type_name(value)}")
+    return value
+
+
+async def read_patch(request: Request, types: Collection[str]) -> Sent:
+    """The media type is one of `types`. TooLarge, UnsupportedMediaType, BadRequest."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in types:
+        raise UnsupportedMediaType(
+            f"cannot patch with a body of type '{media_type}'", hint=f"possible: {', '.join(types)}"
+        )
+    as_yaml = media_type.endswith("+yaml")
+    data = await read_bytes(request, RESOURCE_LIMIT)
+    if as_yaml and data.lstrip()[:1] == b"{":
+        as_yaml = False  # what programs send as YAML is JSON, which is YAML, too
+    if as_yaml and len(data) > YAML_LIMIT:
+        raise TooLarge(f"the body has more than {YAML_LIMIT:,} bytes", hint=_TOO_LARGE)
+    if not data.strip():
+        raise BadRequest("the body is empty")
+    small = SMALL_YAML if as_yaml else SMALL
+    body = await beside(request, len(data), lambda: parse(data, as_yaml=as_yaml), small=small)
+    return Sent(media_type, body, json_patch.MOST_COPIED if json_patch.copies(body) else len(data))
+
+
+async def beside(request: Request, size: int, work: Callable[[], T], *, small: int = SMALL) -> T:
+    """The result of `work` on so many bytes; what is not small is done beside everything else."""
+    if size <= small:
+        return work()
+    return await plane_of(request).apart.run(request.state.known.actor.name, work)
+
+
+def weight(value: Any) -> int:
+    """About as many bytes as it has as JSON. Of much no more is counted than tells that it is not small."""
+    total, waiting = 0, [value]
+    while waiting and total <= SMALL:
+        inner = waiting.pop()
+        total += len(inner) + 2 if isinstance(inner, str) else 4
+        if isinstance(inner, Mapping):
+            waiting += (*inner, *inner.values())
+        elif isinstance(inner, list | tuple):
+            waiting += inner
+    return total
+
+
+async def read_bytes(request: Request, limit: int) -> bytes:
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared[:20]) > limit:
+        raise TooLarge(f"the body has {declared[:20]} bytes; the limit is {limit:,}", hint=_TOO_LARGE)
+    chunks, size = [], 0
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > limit:
+                raise TooLarge(f"the body has more than {limit:,} bytes", hint=_TOO_LARGE)
+            chunks.append(chunk)
+    except ClientDisconnect as error:
+        raise BadRequest("the connection ended before the body did") from error
+    return b"".join(chunks)
+
+
+def parse(data: bytes, *, as_yaml: bool) -> Any:
+    """Plain JSON data, or BadRequest with the place of the fault."""
+    try:
+        return parsing.read_yaml(data) if as_yaml else parsing.read_json(data)
+    except Unreadable as error:
+        raise BadRequest(f"the body is {error}") from error

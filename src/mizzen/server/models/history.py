@@ -1,0 +1,121 @@
+"""The /model API: what happened to a model and all that belongs to it, and what it looked like at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mizzen.errors import NotFound
+from mizzen.kinds.meta import Ref, format_time
+from mizzen.server.admission.model_family import normal
+from mizzen.server.auth import authorization, targets
+from mizzen.server.http import list_responses
+from mizzen.server.http.context import plane_of
+from mizzen.server.http.query import Query
+from mizzen.server.models import views
+from mizzen.stores import refusals
+from mizzen.stores.store import Revision, Store
+
+MOST_AT_ONCE = 1000
+"""A page, when the caller names no limit of their own."""
+
+SPEC_ACTIONS = frozenset({"created", "updated", "deleted"})
+"""Their revisions hold specs; those of decisions hold statuses."""
+
+
+def routes() -> list[Route]:
+    return [Route("/model/{model}/history", history, methods=["GET"])]
+
+
+async def history(request: Request) -> Response:
+    """In the order of time, also after the model is gone. With `at`, what the model looked like then."""
+    query = Query(request, "namespace", "limit", "continue", "at")
+    ref = views.model_at(request, query)
+    authorization.require(request, "read", targets.model(ref))
+    plane = plane_of(request)
+    store = plane.store
+    at = query.time("at")
+    if at is not None:
+        return JSONResponse(await _looked_like(store, ref, at))
+    limit = query.limit(MOST_AT_ONCE)
+    after = plane.pages.opened(query.text("continue"))
+    revisions, following = await store.family_history(ref, limit=limit, after=after)
+    if not revisions and after is None:
+        raise refusals.missing(ref)
+    return await list_responses.listed(revisions, _entry, {"continue": plane.pages.seal(following)})
+
+
+@dataclass(slots=True)
+class Past:
+    """A model as its history tells it, one revision after the other."""
+
+    spec: dict[str, Any] | None = None
+    """None: there is no such model."""
+    status: dict[str, Any] = field(default_factory=dict)
+    versions: list[str] = field(default_factory=list)
+    last: Revision | None = None
+
+    def take(self, revision: Revision) -> None:
+        self.last = revision
+        if revision.ref.kind == "Model":
+            self._model(revision)
+        elif revision.ref.kind == "ModelVersion":
+            version = normal(revision.ref.name.partition(".")[2])
+            if revision.action == "created" and version not in self.versions:
+                self.versions.append(version)
+            elif revision.action == "deleted" and version in self.versions:
+                self.versions.remove(version)
+
+    def _model(self, revision: Revision) -> None:
+        after = None if revision.after is None else dict(revision.after)
+        if revision.action not in SPEC_ACTIONS:
+            self.status = after or {}
+            return
+        self.spec = after
+        if revision.action != "updated":
+            self.status = {}
+
+
+async def _looked_like(store: Store, ref: Ref, at: datetime) -> dict[str, Any]:
+    past, first = Past(), None
+    async for revision in _revisions(store, ref):
+        first = first or revision
+        if revision.time > at:
+            break
+        past.take(revision)
+    if past.spec is None or past.last is None:
+        hint = f"its history begins at {format_time(first.time)}" if first else "it has no history"
+        raise NotFound(f"{ref} did not exist at {format_time(at)}", hint=hint)
+    return {
+        "name": ref.name,
+        "namespace": ref.namespace,
+        "at": format_time(at),
+        "spec": past.spec,
+        "status": {name: past.status[name] for name in ("current", "previous") if name in past.status},
+        "versions": past.versions,
+        "lastChanged": {"actor": past.last.actor, "time": format_time(past.last.time)},
+    }
+
+
+async def _revisions(store: Store, ref: Ref) -> AsyncIterator[Revision]:
+    """All of them, read a page at a time."""
+    following: str | None = None
+    while True:
+        page, following = await store.family_history(ref, limit=MOST_AT_ONCE, after=following)
+        for revision in page:
+            yield revision
+        if following is None:
+            return
+
+
+def _entry(revision: Revision) -> dict[str, Any]:
+    return {
+        "actor": revision.actor, "time": format_time(revision.time), "action": revision.action,
+        "before": revision.before, "after": revision.after, "number": revision.number, "object": str(revision.ref),
+    }  # fmt: skip

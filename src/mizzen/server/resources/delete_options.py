@@ -1,0 +1,79 @@
+"""How somebody wants objects deleted: what Kubernetes' clients say in the query or in a `DeleteOptions` body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from starlette.requests import Request
+
+from mizzen.errors import BadRequest, Conflict, Fault, Invalid
+from mizzen.kinds.findings import unknown
+from mizzen.kinds.meta import Resource
+from mizzen.server.http.query import LARGEST, Query
+from mizzen.server.http.request_bodies import read_object
+
+POLICIES = ("Background", "Foreground", "Orphan")
+FIELDS = (
+    "apiVersion", "kind", "propagationPolicy", "preconditions", "gracePeriodSeconds", "orphanDependents", "dryRun",
+    "ignoreStoreReadErrorWithClusterBreakingPotential",
+)  # fmt: skip
+SMALL = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    query: Query
+    dry_run: bool
+    cascade: bool
+    """What uses the object goes first, as Foreground has it; else an object that is used is not deleted."""
+    uid: str
+    resource_version: str
+
+    @classmethod
+    async def of(cls, request: Request, *known: str) -> Self:
+        """BadRequest, Invalid. `known`: further parameters of the query."""
+        query = Query(
+            request, "dryRun", "propagationPolicy", "gracePeriodSeconds", "orphanDependents", "pretty", "timeout",
+            *known,
+        )  # fmt: skip
+        body = await read_object(request, SMALL)
+        policy = _policy(query, body)
+        wanted = body.get("preconditions")
+        held = wanted if isinstance(wanted, Mapping) else {}
+        tried = query.dry_run() or body.get("dryRun") == ["All"]
+        request.state.tried = tried  # no change for the audit
+        return cls(
+            query=query,
+            dry_run=tried,
+            cascade=policy == "Foreground",
+            uid=str(held.get("uid") or ""),
+            resource_version=str(held.get("resourceVersion") or ""),
+        )
+
+    def refuse_other(self, resource: Resource) -> None:
+        if self.uid not in ("", resource.meta.uid):
+            raise Conflict(f"{resource.ref} is another object than the one to delete", hint="read it again")
+        if self.resource_version not in ("", resource.meta.resource_version):
+            raise Conflict(f"{resource.ref} changed since it was read", hint="read it again")
+
+
+def _policy(query: Query, body: Mapping[str, Any]) -> str:
+    faults = [*unknown(body, FIELDS)]
+    if body.get("kind") not in (None, "DeleteOptions"):
+        faults.append(Fault("kind", "must be 'DeleteOptions' here"))
+    if body.get("dryRun") not in (None, [], ["All"]):
+        faults.append(Fault("dryRun", "only [All] is possible"))
+    said = query.text("propagationPolicy") or body.get("propagationPolicy") or "Background"
+    if said not in POLICIES:
+        faults.append(Fault("propagationPolicy", f"must be one of {', '.join(POLICIES)}"))
+    if said == "Orphan" or body.get("orphanDependents") is True or query.flag("orphanDependents"):
+        faults.append(Fault("propagationPolicy", "nothing of ours lives on without its owner: Orphan is not possible"))
+    if faults:
+        raise Invalid.of("the DeleteOptions", tuple(faults))
+    if query.text("gracePeriodSeconds"):
+        query.number("gracePeriodSeconds", high=LARGEST)
+    if not isinstance(said, str):
+        raise BadRequest("propagationPolicy must be a text")
+    return said

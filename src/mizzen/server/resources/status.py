@@ -1,0 +1,98 @@
+"""The status subresource: what controllers report, to be read; and to be changed by admins, who have to know why.
+
+Nothing here is kept from the controllers: they write what they see at their next look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mizzen.errors import BadRequest, Conflict, Fault, Invalid
+from mizzen.kinds.findings import faults_of
+from mizzen.kinds.meta import Resource
+from mizzen.patches import json_patch, merge
+from mizzen.server.auth import authorization, targets
+from mizzen.server.http.context import plane_of
+from mizzen.server.http.query import Query
+from mizzen.server.http.request_bodies import beside, read_object, read_patch, weight
+from mizzen.server.resources import representation, request_path, write
+
+QUERY = ("dryRun", "fieldManager", "fieldValidation", "force", "includeObject", "pretty", "timeout")
+
+
+def routes(path: str) -> list[Route]:
+    return [
+        Route(path, read, methods=["GET"]),
+        Route(path, replace_status, methods=["PUT"]),
+        Route(path, patch, methods=["PATCH"]),
+    ]
+
+
+async def read(request: Request) -> Response:
+    form = representation.of(
+        request, request_path.kind_of(request), Query(request, "includeObject", "pretty", "timeout")
+    )
+    return JSONResponse(form.single((await request_path.found(request, "read")).wire()))
+
+
+async def replace_status(request: Request) -> Response:
+    await _allowed(request)
+    query = Query(request, *QUERY)
+    body = await read_object(request)
+    return await _written(request, lambda _old: body, query)
+
+
+async def patch(request: Request) -> Response:
+    """An apply is a merge here: nobody but controllers owns a status."""
+    await _allowed(request)
+    query = Query(request, *QUERY)
+    sent = await read_patch(request, write.PATCHES)
+    make = json_patch.patched if sent.media_type == write.JSON else merge.merged
+    return await _written(request, lambda old: make(old.wire(), sent.body), query, sent.size)
+
+
+async def _allowed(request: Request) -> Resource:
+    resource = await request_path.found(request, "write")
+    authorization.require(request, "admin", targets.of(resource))
+    return resource
+
+
+async def _written(request: Request, wanted: Callable[[Resource], Any], query: Query, size: int = 0) -> Response:
+    form, store = representation.of(request, request_path.kind_of(request), query), plane_of(request).store
+    actor = authorization.actor_of(request)
+    while True:
+        old = await store.get(request_path.ref_of(request))
+        document = await beside(request, size + weight(old.spec), partial(wanted, old))
+        status = await beside(request, weight(document), partial(_status, request, document, old))
+        new = replace(old, status=status)
+        if query.dry_run():
+            return JSONResponse(form.single(new.wire()))
+        try:
+            stored = await store.update_status(new, actor.name, decision="status")
+        except Conflict:
+            continue  # somebody wrote meanwhile; look again
+        return JSONResponse(form.single(stored.wire()))
+
+
+def _status(request: Request, document: Any, old: Resource) -> Mapping[str, Any]:
+    if not isinstance(document, Mapping):
+        raise BadRequest("what is sent is no object")
+    metadata, status = document.get("metadata"), document.get("status")
+    version = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
+    if version not in (None, "", old.meta.resource_version):
+        raise Conflict(f"{old.ref} changed since it was read", hint="read it again and repeat the change")
+    if not isinstance(status, Mapping | None):
+        raise Invalid.of(str(old.ref), (Fault("status", "must be an object"),))
+    try:
+        request_path.kind_of(request).status.model_validate(status or {}, strict=True)
+    except ValidationError as error:
+        raise Invalid.of(str(old.ref), tuple(faults_of(error, "status"))) from error
+    return status or {}
