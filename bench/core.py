@@ -25,8 +25,8 @@ import httpx2
 
 from bench import procfs, report
 from bench.core_plane import TOKEN, open_store
-from mizzen.kinds.meta import API_VERSION, Meta, Resource
 from mizzen.kinds.model import version_object_name
+from mizzen.kinds.schema.resource import API_VERSION, Meta, Resource
 
 VERSIONS = 10
 HERE = f"/apis/{API_VERSION}/namespaces/default"

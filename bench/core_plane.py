@@ -16,7 +16,7 @@ import uvicorn
 import uvloop
 
 from mizzen.blobs.files import FileBlobs
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.server.app import create_app
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.vault import Vault

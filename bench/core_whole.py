@@ -28,7 +28,7 @@ import httpx2
 from bench import contestants, procfs, report
 from bench.core import HERE, fill, name_of
 from bench.run import train
-from mizzen.kinds.meta import API_VERSION
+from mizzen.kinds.schema.resource import API_VERSION
 
 CHANGES = 20
 WINDOW = 0.5

@@ -16,7 +16,7 @@ import yaml
 
 from mizzen.kinds.graph.nodes import GraphNode
 from mizzen.kinds.graph.spec import MLGraphSpec
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from tests.conformance.kubectl import API_VERSION, CHECKOUT, Kubectl
 from tests.support import planes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import urllib.request
 from typing import Any
 
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 
 ANSWERS = """
 import os, sys

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Engine, Observation
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import WorkloadStatus
 from mizzen.protocol import frames
 from tests.support.supervised import Supervised

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.stores.records import AuditQuery
 from mizzen.stores.store import Where
 from tests.contract.stores import INSPECTIONS, OPENERS, Home, model, opened, take, watching

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.stores import rows
 
 

@@ -13,7 +13,7 @@ from typing import Protocol, cast
 
 import pytest
 
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.stores.records import AuditLog, AuditPruning, Identities, Secrets
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Event, Store

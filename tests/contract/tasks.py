@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mizzen.engines.engine import Observation
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import ReplicaStatus
 
 SLEEPS = "import os, time; print('pid', os.getpid(), flush=True); time.sleep(600)"

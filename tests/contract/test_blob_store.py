@@ -16,7 +16,7 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.objects import ObjectBlobs
 from mizzen.blobs.store import BlobStore, Stored, opened
 from mizzen.errors import NotFound, Unavailable
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.deletion.garbage import collect_garbage
 from tests.contract.objects import Away, new_s3
 from tests.contract.stores import open_sqlite

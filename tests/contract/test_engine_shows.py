@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from tests.contract.answers import BY_ARGUMENT, READY, get
 from tests.contract.engines import World, observed, ready, run, states, until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.engines.engine import Engine, Observation
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.workload import ReplicaStatus
 from tests.contract.engines import World, changed, observed, ready, ready_anew, reported, run, states, until
 from tests.contract.tasks import SLEEPS, only, training

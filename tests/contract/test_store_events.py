@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.stores.store import Store, Where
 from tests.contract.stores import Opener, every_store, model, on_every_store, opened, take, watching
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mizzen.errors import AlreadyExists, Conflict, Forbidden, NotFound
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.stores.store import Guard, Present, Store, Where
 from tests.contract.stores import model, on_every_store
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.errors import BadRequest
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.stores.store import Revision, Store
 from tests.contract.stores import Opener, every_store, model, on_every_store, opened, version, with_meta
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.errors import BadRequest, Expired
-from mizzen.kinds.meta import OwnerReference, Ref, Resource
+from mizzen.kinds.schema.resource import OwnerReference, Ref, Resource
 from mizzen.kinds.text.selectors import equal
 from mizzen.stores.store import Store, Where
 from tests.contract.stores import Opener, every_store, model, on_every_store, opened, with_meta

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from mizzen.errors import AlreadyExists, Conflict, Expired, MizzenError, NotFound
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.kinds.text import selectors
 from mizzen.kinds.text.selectors import Selector
 from mizzen.stores.store import Event, Where

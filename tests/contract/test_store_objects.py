@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.errors import AlreadyExists, Conflict, Invalid, NotFound
-from mizzen.kinds.meta import OwnerReference, Ref, Resource
+from mizzen.kinds.schema.resource import OwnerReference, Ref, Resource
 from mizzen.stores.store import Store
 from tests.contract.stores import Opener, every_store, model, on_every_store, opened, with_meta
 

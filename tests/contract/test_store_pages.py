@@ -14,7 +14,7 @@ from typing import cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.stores.pages import PAGE_BYTES, Unread, filled
 from mizzen.stores.store import Event, Reads, Store, Where
 from mizzen.stores.whole import each, whole

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mizzen.errors import BadRequest, Expired, Forbidden, NotFound
-from mizzen.kinds.meta import Meta, Ref, Resource, format_time
 from mizzen.kinds.revision import RevisionSpec, revision_name
+from mizzen.kinds.schema.resource import Meta, Ref, Resource, format_time
 from mizzen.kinds.text.selectors import equal, parse
 from mizzen.stores.store import Present, Store, Where
 from tests.contract.stores import Opener, every_store, model, on_every_store, opened, take, version, watching

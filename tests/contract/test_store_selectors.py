@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mizzen.errors import BadRequest
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Meta, OwnerReference, Resource
+from mizzen.kinds.schema.resource import Meta, OwnerReference, Resource
 from mizzen.kinds.text import selectors
 from mizzen.kinds.text.selectors import Requirement, parse
 from mizzen.stores.store import Store, Where

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mizzen.errors import NotFound
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.stores.store import Store
 from tests.contract.stores import model, on_every_store
 

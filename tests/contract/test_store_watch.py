@@ -11,7 +11,7 @@ import pytest
 
 from mizzen.errors import BadRequest, Expired
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.stores.store import Event, Store, Traits
 from tests.contract.stores import Opener, every_store, model, on_every_store, opened, take, version, watching
 

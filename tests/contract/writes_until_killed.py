@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mizzen.kinds.meta import Meta, OwnerReference, Resource
+from mizzen.kinds.schema.resource import Meta, OwnerReference, Resource
 from mizzen.stores.records import AuditEntry, Principal, SealedSecret, Token
 from tests.contract.stores import OPENERS, Home, model, version, with_meta
 

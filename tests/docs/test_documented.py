@@ -21,11 +21,11 @@ from mizzen import errors
 from mizzen.cli.app import app
 from mizzen.errors import FAMILY, MizzenError
 from mizzen.gateway.telemetry import metrics
-from mizzen.kinds import conditions
 from mizzen.kinds.application import components, policies, steps, traits
 from mizzen.kinds.catalog import CORE, KINDS, Kind
-from mizzen.kinds.meta import Part
-from mizzen.kinds.parts.typed import Type
+from mizzen.kinds.parts.typed_properties import Type
+from mizzen.kinds.schema import conditions
+from mizzen.kinds.schema.resource import Part
 from mizzen.server.monitor.routes import for_browsers
 from mizzen.settings import Settings
 from tests.unit.server.harness import serving

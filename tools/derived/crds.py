@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
-from mizzen.kinds import columns
 from mizzen.kinds.catalog import KINDS, Kind
-from mizzen.kinds.columns import Described
-from mizzen.kinds.meta import API_VERSION
-from mizzen.kinds.schema import schema_of
+from mizzen.kinds.schema import columns
+from mizzen.kinds.schema.columns import Described
+from mizzen.kinds.schema.crd_schema import schema_of
+from mizzen.kinds.schema.resource import API_VERSION
 from mizzen.server.kubernetes.discovery import SCALED
 
 GROUP, VERSION = API_VERSION.split("/")

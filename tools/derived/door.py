@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Any
 
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import API_VERSION
+from mizzen.kinds.schema.resource import API_VERSION
 from mizzen.server.kubernetes import access_reviews, crds, discovery
 from mizzen.server.resources.routes import ROOT
 from tools.derived import door_shapes, openapi

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.schema import schema_of
+from mizzen.kinds.schema.crd_schema import schema_of
 from tools.derived.shapes import (
     FLAG,
     LIST_META,

@@ -11,8 +11,8 @@ from typing import Any
 
 from mizzen.errors import FAMILY
 from mizzen.kinds.catalog import KINDS, Kind
-from mizzen.kinds.meta import API_VERSION
-from mizzen.kinds.schema import schema_of
+from mizzen.kinds.schema.crd_schema import schema_of
+from mizzen.kinds.schema.resource import API_VERSION
 from mizzen.server.http.errors import STATUS
 from mizzen.server.http.multipart import ARCHIVE_TYPES
 from mizzen.server.kubernetes import protobuf

@@ -12,9 +12,9 @@ from typing import Any
 
 from mizzen import frameworks
 from mizzen.blobs.content import DIGEST as _DIGEST
-from mizzen.kinds import metadata
-from mizzen.kinds.meta import NAME as _NAME
-from mizzen.kinds.meta import VERSION as _VERSION
+from mizzen.kinds.schema import metadata
+from mizzen.kinds.schema.resource import NAME as _NAME
+from mizzen.kinds.schema.resource import VERSION as _VERSION
 from mizzen.kinds.text import durations, selectors
 from mizzen.kinds.text.versions import MOST_DIGITS, MOST_GIVEN_DIGITS, RESERVED_VERSIONS
 from mizzen.server.admin import rate_limits, secrets

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from mizzen.access.policy import VERBS
-from mizzen.kinds.meta import Spec
-from mizzen.kinds.schema import schema_of
+from mizzen.kinds.schema.crd_schema import schema_of
+from mizzen.kinds.schema.resource import Spec
 from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.server.admin import rate_limits, users
 from mizzen.server.versions.routes import SHOWN

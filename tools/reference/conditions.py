@@ -1,8 +1,8 @@
-"""docs/reference/conditions.md, from the tables in kinds/conditions.py."""
+"""docs/reference/conditions.md, from the tables in kinds/schema/conditions.py."""
 
 from __future__ import annotations
 
-from mizzen.kinds.conditions import HAPPENINGS, REASONS, TYPES
+from mizzen.kinds.schema.conditions import HAPPENINGS, REASONS, TYPES
 from tools.reference import markdown
 
 INTRO = """\

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from mizzen.kinds.meta import Part
+from mizzen.kinds.schema.resource import Part
 from tools.reference import markdown
 
 HEADER = ("Field", "Type", "Default", "Meaning")

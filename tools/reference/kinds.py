@@ -7,8 +7,8 @@ from pathlib import Path
 import yaml
 
 from mizzen.kinds.catalog import KINDS, Kind
-from mizzen.kinds.meta import API_VERSION
-from mizzen.kinds.parts.typed import Typed
+from mizzen.kinds.parts.typed_properties import Typed
+from mizzen.kinds.schema.resource import API_VERSION
 from tools.reference import fields, markdown
 
 INTRO = f"""\

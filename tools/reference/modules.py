@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mizzen.kinds.application import components, policies, steps, traits
-from mizzen.kinds.parts.typed import Type
+from mizzen.kinds.parts.typed_properties import Type
 from tools.reference import fields, markdown
 from tools.reference.kinds import PAGES
 

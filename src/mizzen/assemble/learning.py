@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mizzen.errors import Invalid, MizzenError
 from mizzen.kinds.graph.spec import MLGraphSpec
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.serving import Feedback, InferenceModelSpec
 from mizzen.kinds.text.durations import seconds
 from mizzen.selection import database

@@ -44,8 +44,8 @@ from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.engines.local import devices
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Ref
 from mizzen.protocol import counts, demand, taken
 from mizzen.reconcile.loop import Loop
 from mizzen.runs.checkpoints import Shelf

@@ -18,8 +18,8 @@ from mizzen.controllers.training.controller import Training
 from mizzen.controllers.training.results import Results
 from mizzen.controllers.training.sharing import Shares
 from mizzen.errors import MizzenError
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import DEFAULT_NAMESPACE, Ref
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref
 from mizzen.settings import Settings
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.surroundings import Lookup

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mizzen.cli import output
 
 if TYPE_CHECKING:
-    from mizzen.kinds.called import Called
+    from mizzen.kinds.schema.kind_names import Called
 
 
 @dataclass(frozen=True, slots=True)

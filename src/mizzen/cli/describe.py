@@ -13,7 +13,7 @@ from mizzen.cli.session import DataDir, Namespace, Output, call
 from mizzen.cli.words import DescribedArgument, NameArgument
 
 if TYPE_CHECKING:
-    from mizzen.kinds.called import Called
+    from mizzen.kinds.schema.kind_names import Called
     from mizzen.sdk.client import AsyncPlane
 
 _LAST: Final = 5

@@ -28,9 +28,9 @@ def explain(
       mizzen explain inferencemodel.batching.batchSize
       mizzen explain mlgraph.spec.dag.route
     """
-    from mizzen.kinds import explaining
+    from mizzen.kinds.schema import explain as schema_explain
 
-    found = explaining.told(path)
+    found = schema_explain.told(path)
     if form is Format.TABLE:
         for line in _lines(found):
             output.say(line)

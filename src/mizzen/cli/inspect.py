@@ -18,7 +18,7 @@ from mizzen.cli.session import DataDir, Namespace, Output, call
 from mizzen.cli.words import KindArgument, NamesArgument
 
 if TYPE_CHECKING:
-    from mizzen.kinds.called import Called
+    from mizzen.kinds.schema.kind_names import Called
     from mizzen.sdk.client import AsyncPlane
 
 _PROCESS = re.compile(r"plane|supervisor|gateway(-\d+)?")

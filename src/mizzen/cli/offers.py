@@ -14,7 +14,7 @@ from typing import Any, Final
 import typer
 
 from mizzen import errors
-from mizzen.kinds import called
+from mizzen.kinds.schema import kind_names
 
 _PATIENCE: Final = 1.0
 _MOST: Final = 200
@@ -24,7 +24,7 @@ _VERBS: Final = ("read", "predict", "write", "admin")
 
 
 def kinds(incomplete: str) -> list[str]:
-    return _starting((name for kind in called.ALL for name in (kind.singular, kind.plural)), incomplete.lower())
+    return _starting((name for kind in kind_names.ALL for name in (kind.singular, kind.plural)), incomplete.lower())
 
 
 def objects(context: typer.Context, incomplete: str) -> list[str]:
@@ -107,10 +107,10 @@ def fields(incomplete: str) -> list[str]:
     path, dot, _ = incomplete.rpartition(".")
     if not dot:
         return kinds(incomplete)
-    from mizzen.kinds import explaining
+    from mizzen.kinds.schema import explain
 
     try:
-        return _starting((f"{path}.{field['name']}" for field in explaining.told(path)["fields"]), incomplete)
+        return _starting((f"{path}.{field['name']}" for field in explain.told(path)["fields"]), incomplete)
     except errors.NotFound:
         return []
 
@@ -122,7 +122,7 @@ def _model(context: typer.Context) -> str:
 def _names(word: str, context: typer.Context) -> list[str]:
     """The names of a kind's objects, by any name of the kind; none when they cannot be had quickly."""
     try:
-        plural = called.find(word).plural
+        plural = kind_names.find(word).plural
     except errors.NotFound:
         return []
     path = f"{_RESOURCES}/namespaces/{context.params.get('namespace') or 'default'}/{plural}"

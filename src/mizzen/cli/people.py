@@ -219,10 +219,10 @@ def _kind(word: str | None) -> str | None:
     """The kind by any of its names; also of what is audited and is no resource."""
     if word is None:
         return None
-    from mizzen.kinds import called
+    from mizzen.kinds.schema import kind_names
 
     other = {kind.lower(): kind for kind in ("User", "Secret", "AuditEntry", "Plane")}
-    return other.get(word.lower()) or called.find(word).name
+    return other.get(word.lower()) or kind_names.find(word).name
 
 
 def _included(left: list[str], revoked: list[str]) -> str:

@@ -11,7 +11,7 @@ from mizzen.cli.columns import Columns
 from mizzen.cli.output import Listed
 
 if TYPE_CHECKING:
-    from mizzen.kinds.called import Called
+    from mizzen.kinds.schema.kind_names import Called
     from mizzen.sdk.client import AsyncPlane
 
 

@@ -9,8 +9,8 @@ import typer
 
 from mizzen import errors
 from mizzen.cli import offers
-from mizzen.kinds import called
-from mizzen.kinds.called import Called
+from mizzen.kinds.schema import kind_names
+from mizzen.kinds.schema.kind_names import Called
 
 if TYPE_CHECKING:
     from mizzen.sdk.requiring import Required
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def kinds_and_names(kind: str, names: list[str]) -> list[tuple[Called, list[str]]]:
     """Of `KIND`, `KIND,KIND`, `KIND NAME…` or `KIND/NAME…`; no names: all of the kind. NotFound for an unknown kind."""
     if "/" not in kind:
-        return [(called.find(word), names) for word in kind.split(",")]
+        return [(kind_names.find(word), names) for word in kind.split(",")]
     found: dict[Called, list[str]] = {}
     for word in (kind, *names):
         if "/" not in word:
@@ -37,7 +37,7 @@ def one_object(kind: str, name: str | None) -> tuple[Called, str]:
         raise typer.BadParameter(f"write {word} {name} or {word}/{name}")
     if slash and not rest:
         raise typer.BadParameter(f"'{kind}' lacks the name")
-    found, named = called.find(word), rest if slash else name
+    found, named = kind_names.find(word), rest if slash else name
     if named is None:
         raise typer.BadParameter(f"which {found.singular}? write {found.singular}/NAME")
     return found, named
@@ -45,13 +45,13 @@ def one_object(kind: str, name: str | None) -> tuple[Called, str]:
 
 def model_or_object(what: str) -> tuple[Called, str]:
     """`iris` is a model; `mlgraph/experiment` says its kind."""
-    return one_object(what, None) if "/" in what else (called.BY_NAME["Model"], what)
+    return one_object(what, None) if "/" in what else (kind_names.BY_NAME["Model"], what)
 
 
 def some_object(word: str, name: str | None) -> tuple[Called, str]:
     """As `one_object`; a word that is no kind is a model."""
     if name is None and "/" not in word and not _is_kind(word):
-        return called.BY_NAME["Model"], word
+        return kind_names.BY_NAME["Model"], word
     return one_object(word, name)
 
 
@@ -72,7 +72,7 @@ def required(file: Path | None, lines: list[str] | None, *, none: bool) -> Requi
 
 def _is_kind(word: str) -> bool:
     try:
-        called.find(word)
+        kind_names.find(word)
     except errors.NotFound:
         return False
     return True

@@ -12,10 +12,11 @@ from datetime import datetime
 
 from pydantic import ConfigDict
 
-from mizzen.kinds import catalog, surroundings
-from mizzen.kinds.findings import Context, Findings
-from mizzen.kinds.meta import Ref, Resource, Status
-from mizzen.kinds.surroundings import Named, Surroundings
+from mizzen.kinds import catalog
+from mizzen.kinds.rules import references
+from mizzen.kinds.rules.references import Named, Surroundings
+from mizzen.kinds.schema.findings import Context, Findings
+from mizzen.kinds.schema.resource import Ref, Resource, Status
 from mizzen.reconcile.controller import Decision, Presence, find
 from mizzen.reconcile.mentions import Mentions
 from mizzen.stores.records import Identities, Secrets
@@ -27,7 +28,7 @@ KINDS = ("Rollout", "Application", "Initializer", "Node", "RoleBinding")
 
 NAMED: dict[str, tuple[str, ...]] = {
     "Application": ("ModelVersion",),
-    "RoleBinding": surroundings.CALLABLE,
+    "RoleBinding": references.CALLABLE,
 }
 """Kinds that a spec of a kind may name, and wait for."""
 
@@ -64,7 +65,7 @@ class Acceptance:
         if resource is None or self.kind not in NAMED or self._findings(resource).faults:
             self._named.forget(ref)
             return None if resource is None else AcceptanceFacts(resource)
-        named = surroundings.named(resource)
+        named = references.named(resource)
         self._named.note(ref, named.objects)
         return AcceptanceFacts(resource, named, await self._lookup.around(store, named, ref.namespace))
 
@@ -73,7 +74,7 @@ class Acceptance:
         if resource.deleting:
             return Decision()
         accepted, findings = catalog.accepted(resource, self._context)
-        odd = () if findings.faults else Findings.of(surroundings.findings(resource, facts.there)).warnings
+        odd = () if findings.faults else Findings.of(references.findings(resource, facts.there)).warnings
         accepted = catalog.warned(accepted, odd)
         others = (condition for condition in Status.of(resource).conditions if condition.type != accepted.type)
         written = {"conditions": (accepted, *others), "observedGeneration": resource.meta.generation}

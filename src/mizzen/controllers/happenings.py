@@ -18,9 +18,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mizzen.errors import Expired, MizzenError, NotFound
-from mizzen.kinds.conditions import ORDINARY, REASONS, TROUBLES
-from mizzen.kinds.core import EventSpec, InvolvedObject, Source
-from mizzen.kinds.meta import API_VERSION, DEFAULT_NAMESPACE, Condition, Meta, Ref, Resource, format_time, parse_time
+from mizzen.kinds.events_and_namespaces import EventSpec, InvolvedObject, Source
+from mizzen.kinds.schema.conditions import ORDINARY, REASONS, TROUBLES
+from mizzen.kinds.schema.resource import (
+    API_VERSION,
+    DEFAULT_NAMESPACE,
+    Condition,
+    Meta,
+    Ref,
+    Resource,
+    format_time,
+    parse_time,
+)
 from mizzen.kinds.workload import MODEL_LABEL
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.recorder import Note

@@ -15,9 +15,9 @@ from typing import Final, NoReturn
 
 from mizzen.blobs.room import Level, Room
 from mizzen.errors import AlreadyExists, MizzenError
-from mizzen.kinds.meta import Condition, Meta, Ref, Resource, format_time, merge_conditions
 from mizzen.kinds.node import NodeStatus
-from mizzen.kinds.placement import HOSTNAME
+from mizzen.kinds.rules.placement import HOSTNAME
+from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, format_time, merge_conditions
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.controller import find
 from mizzen.reconcile.recorder import NOBODY, Recorder, turns

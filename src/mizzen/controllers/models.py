@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mizzen.errors import Conflict, Invalid
-from mizzen.kinds import catalog, surroundings
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import ACTOR_ANNOTATION, Condition, Ref, Resource, format_time
+from mizzen.kinds import catalog
 from mizzen.kinds.model import Current, ModelSpec, ModelStatus, ModelVersionSpec, version_object_name
 from mizzen.kinds.parts.signatures import Signature, differences
+from mizzen.kinds.rules import references as rules_references
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Condition, Ref, Resource, format_time
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.kinds.text import references
 from mizzen.kinds.text.references import Reference
@@ -117,7 +118,7 @@ def _first_name(facts: ModelFacts, accepted: Condition, status: ModelStatus, now
         for alias, version in aliases.items()
         if status.aliases.get(alias) != version
     )
-    waiting = surroundings.waiting_aliases(spec.aliases, lambda version: version in facts.versions)
+    waiting = rules_references.waiting_aliases(spec.aliases, lambda version: version in facts.versions)
     # Everything else of the status is carried over: the server counts `highestVersion` in it.
     status = status.model_copy(
         update={

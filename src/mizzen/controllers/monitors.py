@@ -15,11 +15,11 @@ from typing import Any
 
 from mizzen import frameworks
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Condition, Meta, Ref, Resource
 from mizzen.kinds.model import ModelStatus, version_object_name
 from mizzen.kinds.monitor import SCALARS, TENSORBOARD, MonitorSpec, MonitorStatus, first, page_path, tool_path
 from mizzen.kinds.parts import env
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource
 from mizzen.kinds.workload import MODEL_LABEL, WorkloadStatus
 from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.mentions import Mentions

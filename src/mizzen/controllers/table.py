@@ -21,7 +21,7 @@ import msgspec
 from mizzen.errors import Expired
 from mizzen.graph import plan
 from mizzen.graph.compile import compile_table
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.reconcile.persisting import persist
 from mizzen.stores.published import PublishedFile
 from mizzen.stores.store import Event, Store

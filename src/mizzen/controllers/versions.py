@@ -11,10 +11,10 @@ from datetime import datetime
 
 from mizzen.errors import Invalid
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Condition, Ref, Resource
 from mizzen.kinds.model import ModelVersionStatus, version_object_name
 from mizzen.kinds.parts.signatures import Signature
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Condition, Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.controller import Decision, find
 from mizzen.reconcile.mentions import Mentions

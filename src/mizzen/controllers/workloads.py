@@ -11,9 +11,10 @@ from datetime import datetime
 
 from mizzen.engines.engine import Engine, Observation
 from mizzen.errors import Invalid
-from mizzen.kinds import catalog, conditions
+from mizzen.kinds import catalog
 from mizzen.kinds.catalog import NOTHING_KNOWN
-from mizzen.kinds.meta import ENGINE_FINALIZER, Condition, Ref, Resource
+from mizzen.kinds.schema import conditions
+from mizzen.kinds.schema.resource import ENGINE_FINALIZER, Condition, Ref, Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 from mizzen.reconcile.controller import Decision, find
 from mizzen.reconcile.recorder import Note

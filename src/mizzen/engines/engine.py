@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.parts.signatures import Signature
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.workload import ReplicaStatus
 
 

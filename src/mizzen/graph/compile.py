@@ -27,8 +27,8 @@ from mizzen.errors import Invalid
 from mizzen.graph import compile_graph
 from mizzen.graph.compile_plans import addresses_of, constants_of, kept_of
 from mizzen.graph.plan import Plan, Route, Server, Service, Table
-from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import ModelStatus
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.serving import Batching, InferenceModelSpec, InferenceModelStatus, workload_name
 from mizzen.kinds.text import references
 from mizzen.kinds.workload import WorkloadStatus

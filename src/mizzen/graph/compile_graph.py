@@ -19,13 +19,13 @@ from pydantic import ValidationError
 
 from mizzen.graph.compile_plans import addresses_of, constants_of, kept_of
 from mizzen.graph.plan import Callee, Graph, Merging, Node, Plan, Policy, Route, Routing, Service, Tensor
-from mizzen.kinds.graph import calls
-from mizzen.kinds.graph.calls import Call, GraphContainer, Role
+from mizzen.kinds.graph import callees as graph_callees
+from mizzen.kinds.graph.callees import Call, GraphContainer, Role
 from mizzen.kinds.graph.nodes import Ensemble, GraphNode
-from mizzen.kinds.graph.order import in_order
 from mizzen.kinds.graph.routes import Bandit, Split
 from mizzen.kinds.graph.spec import GraphServing, MLGraphSpec, MLGraphStatus
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.graph.topological_order import in_order
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.serving import Feedback
 from mizzen.kinds.text import addresses
 from mizzen.kinds.text.addresses import Address
@@ -180,12 +180,12 @@ class _Compiler:
         self._protocols = protocols
         self._places = {node.name: place for place, node in enumerate(spec.ordered())}
         self._children = spec.children()
-        self._calls = calls.calls_of(spec)
-        self._containers = calls.containers_of(spec)
+        self._calls = graph_callees.calls_of(spec)
+        self._containers = graph_callees.containers_of(spec)
 
     def node(self, node: GraphNode) -> Node:
         called = {call.role: call for call in self._calls[node.name]}
-        lacking = calls.lacking(node) or next((call.lacking for call in called.values() if call.lacking), "")
+        lacking = graph_callees.lacking(node) or next((call.lacking for call in called.values() if call.lacking), "")
         callees = {role: self._callee(call) for role, call in called.items() if not call.lacking}
         return Node(
             name=node.name,

@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 from mizzen.errors import Invalid
 from mizzen.graph.plan import Constant, Kept
-from mizzen.kinds.meta import Resource
 from mizzen.kinds.parts import tensors
 from mizzen.kinds.parts.tensors import Tensor
+from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.serving import Feedback
 from mizzen.kinds.text import durations
 from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus

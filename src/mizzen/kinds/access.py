@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.meta import NAME, Part, Spec, Status
-from mizzen.kinds.parts import choices
+from mizzen.kinds.parts import one_of
+from mizzen.kinds.schema.findings import Context, Finding
+from mizzen.kinds.schema.resource import NAME, Part, Spec, Status
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.text.names import Name
 from mizzen.kinds.text.versions import checked_alias
 
@@ -74,7 +74,7 @@ class RoleBindingSpec(Spec):
         for field, words in (("subjects", self.subjects), ("verbs", self.verbs)):
             if not words:
                 yield Fault(f"{at}.{field}", "must have at least 1")
-            for index, word in choices.again(words):
+            for index, word in one_of.again(words):
                 yield Fault(f"{at}.{field}[{index}]", f"'{word}' is given twice")
         for index, subject in enumerate(self.subjects):
             if not _SUBJECT.fullmatch(subject):

@@ -7,24 +7,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from mizzen.errors import Fault
-from mizzen.kinds import called
 from mizzen.kinds.access import RoleBindingSpec, RoleBindingStatus
 from mizzen.kinds.application.initializer import InitializerSpec, InitializerStatus
 from mizzen.kinds.application.spec import ApplicationSpec, ApplicationStatus
-from mizzen.kinds.called import Called
-from mizzen.kinds.core import EventSpec, EventStatus, NamespaceSpec, NamespaceStatus
-from mizzen.kinds.findings import Context, Finding, Findings, Warn, examine
+from mizzen.kinds.events_and_namespaces import EventSpec, EventStatus, NamespaceSpec, NamespaceStatus
 from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
-from mizzen.kinds.meta import (
-    CHILDREN_FINALIZER,
-    ENGINE_FINALIZER,
-    VERSION,
-    Condition,
-    Resource,
-    Spec,
-    Status,
-    name_fault,
-)
 from mizzen.kinds.model import (
     ModelSpec,
     ModelStatus,
@@ -37,6 +24,19 @@ from mizzen.kinds.monitor import MonitorSpec, MonitorStatus
 from mizzen.kinds.node import NodeSpec, NodeStatus
 from mizzen.kinds.revision import RevisionSpec, RevisionStatus
 from mizzen.kinds.rollout import RolloutSpec, RolloutStatus
+from mizzen.kinds.schema import kind_names
+from mizzen.kinds.schema.findings import Context, Finding, Findings, Warn, examine
+from mizzen.kinds.schema.kind_names import Called
+from mizzen.kinds.schema.resource import (
+    CHILDREN_FINALIZER,
+    ENGINE_FINALIZER,
+    VERSION,
+    Condition,
+    Resource,
+    Spec,
+    Status,
+    name_fault,
+)
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.kinds.text import references
 from mizzen.kinds.training import CHANGEABLE, TrainingJobSpec, TrainingJobStatus
@@ -69,7 +69,7 @@ class Kind(Called):
 
     @classmethod
     def of(cls, name: str, spec: type[Spec], status: type[Status], **more: Any) -> Kind:
-        shown = called.BY_NAME[name]
+        shown = kind_names.BY_NAME[name]
         said = {field.name: getattr(shown, field.name) for field in fields(shown)}
         return cls(**said, spec=spec, status=status, **more)
 
@@ -171,7 +171,7 @@ BY_PLURAL: dict[str, Kind] = {kind.plural: kind for kind in KINDS}
 
 def find(word: str) -> Kind:
     """A kind by any of its names, in any case: Model, model, models, mz."""
-    return BY_NAME[called.find(word).name]
+    return BY_NAME[kind_names.find(word).name]
 
 
 def of(resource: Resource) -> Kind:

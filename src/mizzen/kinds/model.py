@@ -11,13 +11,13 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.meta import Part, Spec, Status
-from mizzen.kinds.parts import choices
+from mizzen.kinds.parts import one_of
 from mizzen.kinds.parts.checks import Checks, Hook
 from mizzen.kinds.parts.pods import image_warning
 from mizzen.kinds.parts.signatures import Signature
+from mizzen.kinds.schema.findings import Context, Finding
+from mizzen.kinds.schema.resource import Part, Spec, Status
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.text import requirements
 from mizzen.kinds.text.frameworks import FRAMEWORKS, Framework, framework_warning
 from mizzen.kinds.text.names import Name
@@ -171,7 +171,7 @@ class Code(Part):
     git: Git | None = Field(None, description="In place of `digest`: a commit of a git repository.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from choices.exactly_one(self, ("digest", "git"), at, context)
+        yield from one_of.exactly_one(self, ("digest", "git"), at, context)
 
 
 class Source(Part):

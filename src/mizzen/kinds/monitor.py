@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding, Warn, suggestion
-from mizzen.kinds.meta import DEFAULT_NAMESPACE, Ref, Resource, Spec, Status, format_time
 from mizzen.kinds.parts import env
 from mizzen.kinds.parts.env import EnvVar
+from mizzen.kinds.schema.findings import Context, Finding, Warn, suggestion
+from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref, Resource, Spec, Status, format_time
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.text.names import Name
 
 TENSORBOARD, SCALARS = "tensorboard", "scalars"

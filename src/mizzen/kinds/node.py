@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding, Warn, suggestion
-from mizzen.kinds.meta import Spec, Status
-from mizzen.kinds.parts import choices
+from mizzen.kinds.parts import one_of
+from mizzen.kinds.schema.findings import Context, Finding, Warn, suggestion
+from mizzen.kinds.schema.resource import Spec, Status
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.serving import Layer
 from mizzen.kinds.text.quantities import Amount, Bytes
 
@@ -38,7 +38,7 @@ class NodeSpec(Spec):
     gpus: int = Field(0, ge=0, le=64, description="GPUs it offers.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        repeated = dict(choices.again(self.capabilities))
+        repeated = dict(one_of.again(self.capabilities))
         for index, capability in enumerate(self.capabilities):
             place = f"{at}.capabilities[{index}]"
             if index in repeated:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from mizzen.kinds.meta import Spec, Status
+from mizzen.kinds.schema.resource import Spec, Status
 
 
 def revision_name(kind: str, name: str, number: int) -> str:

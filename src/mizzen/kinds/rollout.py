@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding, Warn
-from mizzen.kinds.meta import Part, Present, Spec, Status
-from mizzen.kinds.parts import choices
+from mizzen.kinds.parts import one_of
+from mizzen.kinds.schema.findings import Context, Finding, Warn
+from mizzen.kinds.schema.resource import Part, Present, Spec, Status
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.text.durations import Duration
 from mizzen.kinds.text.names import Name
 
@@ -58,8 +58,8 @@ class Analysis(Part):
         return bool(self.higher_is_better) if self.query else self.metric in HIGHER_IS_BETTER
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from choices.exactly_one(self, ("metric", "query"), at, context)
-        yield from choices.exactly_one(self, ("threshold", "vs"), at, context)
+        yield from one_of.exactly_one(self, ("metric", "query"), at, context)
+        yield from one_of.exactly_one(self, ("threshold", "vs"), at, context)
         if self.tolerance is not None and self.vs is None and context.read(at, "vs"):
             yield Fault(f"{at}.tolerance", "only with vs")
         if self.higher_is_better is not None and self.metric is not None:
@@ -82,7 +82,7 @@ class Step(Part):
     analysis: Annotated[Analysis | None, Present] = Field(None, description="Go on only if a metric is good.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from choices.exactly_one(self, ("set_weight", "pause", "analysis"), at, context)
+        yield from one_of.exactly_one(self, ("set_weight", "pause", "analysis"), at, context)
 
 
 class RolloutSpec(Spec):

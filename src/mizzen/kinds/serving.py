@@ -8,14 +8,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding, Warn, suggestion
-from mizzen.kinds.meta import DEFAULT_NAMESPACE, Part, Present, Ref, Spec, Status
-from mizzen.kinds.parts import choices, env, tensors
+from mizzen.kinds.parts import env, one_of, tensors
 from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.parts.pods import PodTemplate, image_warning, unrunnable_images
 from mizzen.kinds.parts.signatures import Signature
 from mizzen.kinds.parts.tensors import Tensor, TensorSpec
+from mizzen.kinds.schema.findings import Context, Finding, Warn, suggestion
+from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Part, Present, Ref, Spec, Status
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.text.durations import Duration
 from mizzen.kinds.text.frameworks import Framework, framework_warning
 from mizzen.kinds.text.names import Name, NameOrNothing
@@ -32,7 +32,7 @@ CEILING_MS = 60_000
 
 
 def workload_name(inference_model: str, version: str) -> str:
-    """The first Workload that serves this version for this InferenceModel; `kinds/running.py` names further ones."""
+    """The first Workload that serves this version for this InferenceModel; `kinds/rules/workload_template.py` names further ones."""
     return f"{inference_model}.{version}"
 
 
@@ -210,7 +210,7 @@ class InferenceModelSpec(Spec):
         for index, name in enumerate(self.extra_names):
             if name == context.name:
                 yield Fault(f"{at}.extraNames[{index}]", f"'{name}' is its own name already")
-        for index, name in choices.again(self.extra_names):
+        for index, name in one_of.again(self.extra_names):
             yield Fault(f"{at}.extraNames[{index}]", f"'{name}' is given twice")
 
     def _what_is_served(self, at: str, context: Context) -> Iterator[Finding]:
@@ -299,7 +299,7 @@ def _is_one_row(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 def _target_faults(manifest: tuple[ModelFile, ...], target: str | None, at: str) -> Iterator[Fault]:
     versions = [file.version for file in manifest]
-    for index, version in choices.again(versions):
+    for index, version in one_of.again(versions):
         yield Fault(f"{at}.manifest[{index}].version", f"version {version} is given twice")
     listed = ", ".join(dict.fromkeys(filter(None, versions)))
     if target is None and len(versions) > 1:

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding, suggestion
-from mizzen.kinds.meta import Part, Spec, Status
 from mizzen.kinds.parts import env
 from mizzen.kinds.parts.datasets import Dataset
 from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.parts.pods import PodTemplate, image_warning, unrunnable_images
+from mizzen.kinds.schema.findings import Context, Finding, suggestion
+from mizzen.kinds.schema.resource import Part, Spec, Status
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.serving import Layer
 from mizzen.kinds.text.durations import Duration
 from mizzen.kinds.text.frameworks import Framework, framework_warning

@@ -8,12 +8,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.meta import Part, Spec, Status
 from mizzen.kinds.model import Artifact
 from mizzen.kinds.parts.datasets import Dataset
 from mizzen.kinds.parts.env import SecretKeyRef
 from mizzen.kinds.parts.signatures import Signature
+from mizzen.kinds.schema.findings import Context, Finding
+from mizzen.kinds.schema.resource import Part, Spec, Status
 from mizzen.kinds.text.quantities import Gpu, Resources
 
 EXIT_PERMANENT = 78

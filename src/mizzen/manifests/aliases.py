@@ -12,8 +12,8 @@ from typing import Any, Final
 from mizzen.errors import Fault
 from mizzen.kinds import catalog
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.findings import Finding, Findings, Warn, close_to, suggestion
-from mizzen.kinds.meta import API_VERSION
+from mizzen.kinds.schema.findings import Finding, Findings, Warn, close_to, suggestion
+from mizzen.kinds.schema.resource import API_VERSION
 
 OAM: Final = "core.oam.dev/v1beta1"
 MLSPEC: Final = "serving.mlspec.org/v1alpha2"

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mizzen.kinds.meta import ACTOR_ANNOTATION
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 NOT_WRITTEN: Final = frozenset({ACTOR_ANNOTATION, LAST_APPLIED})

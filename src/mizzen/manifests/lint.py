@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mizzen.errors import Fault
-from mizzen.kinds import metadata
-from mizzen.kinds.findings import Context, Finding, Findings, Warn, unknown
-from mizzen.kinds.meta import DEFAULT_NAMESPACE
+from mizzen.kinds.schema import metadata
+from mizzen.kinds.schema.findings import Context, Finding, Findings, Warn, unknown
+from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE
 from mizzen.manifests.reader import Document
 
 TOP: Final = ("apiVersion", "kind", "metadata", "spec", "status")

@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from mizzen.kinds.meta import Part, Present
+from mizzen.kinds.schema.resource import Part, Present
 
 
 def filled(model: type[Part], data: Any) -> Any:

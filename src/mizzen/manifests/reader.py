@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from mizzen.errors import BadRequest, Fault, NotFound
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.findings import Findings, Warn
-from mizzen.kinds.meta import API_VERSION
+from mizzen.kinds.schema.findings import Findings, Warn
+from mizzen.kinds.schema.resource import API_VERSION
 from mizzen.manifests import aliases, nulls, parsing
 from mizzen.manifests.plain_yaml import Loaded
 

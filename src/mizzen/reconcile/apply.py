@@ -11,7 +11,7 @@ from datetime import datetime
 
 from mizzen.errors import AlreadyExists, Conflict, NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import CHILDREN_FINALIZER, Resource, Status, merge_conditions
+from mizzen.kinds.schema.resource import CHILDREN_FINALIZER, Resource, Status, merge_conditions
 from mizzen.reconcile.controller import Decision, Facts, Store
 from mizzen.reconcile.recorder import NOBODY, Recorder, turns
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from mizzen.errors import NotFound
-from mizzen.kinds.meta import Ref, Resource, Status
+from mizzen.kinds.schema.resource import Ref, Resource, Status
 from mizzen.reconcile.recorder import Note
 
 

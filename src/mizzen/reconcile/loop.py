@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Generic
 
 from mizzen.errors import Expired, MizzenError
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.reconcile.apply import apply
 from mizzen.reconcile.controller import Controller, Event, Presence, StoreT
 from mizzen.reconcile.queue import KeyedQueue, LoopTimer

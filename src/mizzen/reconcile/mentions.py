@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 
 
 class Mentions:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 
 SHORTEST_DELAY = 0.05
 LONGEST_DELAY = 30.0

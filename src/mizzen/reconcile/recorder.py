@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from mizzen.kinds.meta import Condition, Resource, Status
+from mizzen.kinds.schema.resource import Condition, Resource, Status
 
 
 @dataclass(frozen=True, slots=True)

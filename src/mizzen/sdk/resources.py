@@ -120,9 +120,9 @@ class Resources(Calls):
 
     def explain(self, path: str) -> dict[str, Any]:
         """What a kind is for and which fields it has, or what one field means (`model.track`). Asks no plane."""
-        from mizzen.kinds import explaining
+        from mizzen.kinds.schema import explain as schema_explain
 
-        return explaining.told(path)
+        return schema_explain.told(path)
 
     async def wait(
         self,

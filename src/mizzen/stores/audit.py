@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from mizzen.errors import BadRequest
-from mizzen.kinds.meta import format_time
+from mizzen.kinds.schema.resource import format_time
 from mizzen.stores import rows
 from mizzen.stores.pages import check_limit
 from mizzen.stores.readers import Readers

@@ -16,7 +16,7 @@ from itertools import islice
 
 from mizzen.errors import BadRequest
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.stores import reads, revisions
 from mizzen.stores.readers import Readers
 from mizzen.stores.reads import Page

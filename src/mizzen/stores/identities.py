@@ -9,7 +9,7 @@ from datetime import datetime
 
 from mizzen.access.limits import Limit
 from mizzen.errors import AlreadyExists, NotFound
-from mizzen.kinds.meta import format_time, parse_time
+from mizzen.kinds.schema.resource import format_time, parse_time
 from mizzen.stores import rows
 from mizzen.stores.records import KeptLimit, Principal, Token
 from mizzen.stores.writer import Writer

@@ -12,7 +12,7 @@ import msgspec
 
 from mizzen.errors import BadRequest
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.stores import rows
 from mizzen.stores.store import Traits, Where
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from mizzen.errors import Conflict, Forbidden
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.stores import indexes, refusals, revisions, rows
 from mizzen.stores.reads import Present
 from mizzen.stores.store import Event, Guard

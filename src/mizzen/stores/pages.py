@@ -14,7 +14,7 @@ from typing import Generic, Self, TypeVar
 import msgspec
 
 from mizzen.errors import BadRequest
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.stores.store import Where
 
 T = TypeVar("T")

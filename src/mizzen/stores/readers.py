@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mizzen.errors import Unavailable
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.stores import reads, revisions, schema
 from mizzen.stores.store import Guard, Listing, Revision, Where
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from mizzen.errors import Expired, Unavailable
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.stores import indexes, refusals, revisions, rows, selection
 from mizzen.stores.pages import Place, Unread, check_limit, filled
 from mizzen.stores.store import Event, Listing, Where

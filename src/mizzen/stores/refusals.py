@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mizzen.errors import AlreadyExists, NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import DEFAULT_NAMESPACE, Ref, Resource
+from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref, Resource
 
 
 class Missing(NotFound):

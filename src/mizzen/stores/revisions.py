@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Meta, Ref, Resource, format_time
 from mizzen.kinds.revision import revision_name
+from mizzen.kinds.schema.resource import Meta, Ref, Resource, format_time
 from mizzen.kinds.text import selectors
 from mizzen.stores import indexes, rows
 from mizzen.stores.pages import FamilyPlace, Place, Unread, check_limit, filled

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from mizzen.errors import Fault, Invalid
-from mizzen.kinds.meta import Ref, Resource, parse_time
+from mizzen.kinds.schema.resource import Ref, Resource, parse_time
 from mizzen.stores.pages import Unread
 
 

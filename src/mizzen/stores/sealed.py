@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mizzen.errors import NotFound
-from mizzen.kinds.meta import format_time
+from mizzen.kinds.schema.resource import format_time
 from mizzen.stores import rows
 from mizzen.stores.readers import Readers
 from mizzen.stores.records import SealedSecret

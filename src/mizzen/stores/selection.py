@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.text.selectors import Requirement
 from mizzen.stores import indexes, rows
 from mizzen.stores.pages import Place, Unread

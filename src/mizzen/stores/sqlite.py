@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from mizzen.errors import Unavailable
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.stores import identities, reads, revisions, schema
 from mizzen.stores.audit import SqliteAudit
 from mizzen.stores.feed import Feed

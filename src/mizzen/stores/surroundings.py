@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from mizzen.errors import NotFound
-from mizzen.kinds.meta import Ref, Resource
-from mizzen.kinds.surroundings import Named, Surroundings
+from mizzen.kinds.rules.references import Named, Surroundings
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.stores.records import Identities, Secrets
 from mizzen.stores.store import Reads, Store
 

@@ -21,7 +21,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from mizzen.errors import MizzenError, NotFound
-from mizzen.kinds.findings import suggestion
+from mizzen.kinds.schema.findings import suggestion
 from mizzen.stores import private
 from mizzen.stores.records import SealedSecret, Secrets
 

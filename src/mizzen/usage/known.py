@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mizzen.graph.plan import Table
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 
 Key = tuple[str, str, str]
 """Namespace, model and version."""

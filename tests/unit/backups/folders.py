@@ -11,7 +11,7 @@ from mizzen.backups import making, restoring
 from mizzen.backups.contents import Manifest
 from mizzen.backups.making import Made, Wanted
 from mizzen.blobs.files import FileBlobs
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from tests.contract.stores import open_sqlite
 
 TAKEN = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -22,7 +22,7 @@ from mizzen.backups import documents, making, shelf, snapshot
 from mizzen.backups.making import Wanted
 from mizzen.blobs.files import FileBlobs
 from mizzen.errors import BadRequest, Conflict, Expired, NotFound
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.stores import schema
 from tests.contract.stores import open_sqlite
 from tests.unit.backups.folders import KEYS, TAKEN, Quiet, backup, data_dir, names, objects, restore, version

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from mizzen.cli import output
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from tests.unit.cli.command import Plane, commanding, failed, mizzen
 
 OUTPUTS = [

@@ -102,7 +102,7 @@ def test_offering_words_loads_nothing_heavy(tmp_path: Path) -> None:
         "os.environ.update(_MIZZEN_COMPLETE='complete_bash', COMP_WORDS='mizzen get model x', COMP_CWORD='3')\n"
         "from mizzen.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
-        "loaded = {'mizzen.kinds.meta', 'numpy', 'httpx2', 'yaml'} & set(sys.modules)\n"
+        "loaded = {'mizzen.kinds.schema.resource', 'numpy', 'httpx2', 'yaml'} & set(sys.modules)\n"
         "sys.exit(f'imported: {loaded}' if loaded else 0)"
     )
     command = [sys.executable, "-c", code]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from tests.unit.cli.command import Plane, commanding, failed, mizzen
 
 HEAD = "apiVersion: mizzen.dev/v1alpha1\n"

@@ -210,7 +210,7 @@ def test_short_commands_do_not_wait_for_all_kinds(tmp_path: Path, words: str) ->
         "from mizzen.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 1\n"
         "import mizzen.sdk.client\n"
-        "sys.exit('they are loaded' if 'mizzen.kinds.meta' in sys.modules else 0)"
+        "sys.exit('they are loaded' if 'mizzen.kinds.schema.resource' in sys.modules else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -15,7 +15,7 @@ from mizzen.cli import output
 from mizzen.cli.columns import Columns
 from mizzen.cli.output import Listed
 from mizzen.cli.watching import _Lines
-from mizzen.kinds import called
+from mizzen.kinds.schema import kind_names
 from mizzen.supervisor.protocol import Listener
 from tests.support.supervised import supervised
 from tests.unit.cli.command import Plane, commanding, failed, mizzen
@@ -74,7 +74,7 @@ def test_a_name_that_is_not_there_is_waited_for_aloud(plane: Plane, monkeypatch:
 
 
 def test_what_is_watched_on_its_way_out_is_told_of_once() -> None:
-    lines = _Lines(Columns(called.find("model")), Listed.TABLE)
+    lines = _Lines(Columns(kind_names.find("model")), Listed.TABLE)
     item = {"metadata": {"name": "iris", "uid": "u"}}
     going = {"metadata": {"name": "iris", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     changes = ((item, False), (going, False), (going, False), (going, True))

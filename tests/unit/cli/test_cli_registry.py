@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from tests.unit.cli.command import Plane, commanding, failed
 
 GRAPH = "apiVersion: mizzen.dev/v1alpha1\nkind: MLGraph\nmetadata: {name: g}\nspec:\n  timeoutMs: 100\n  dag:\n"

@@ -14,7 +14,7 @@ import pytest
 
 from mizzen.cli import output, training_views, training_watch
 from mizzen.cli.training_watch import Watching
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.sdk import locate
 from mizzen.sdk.client import AsyncPlane
 from tests.unit.cli.command import Plane, commanding, failed

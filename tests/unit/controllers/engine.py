@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 
 from mizzen.engines.engine import Capability, Observation
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from mizzen.controllers.graphs.controller import Graphs
 from mizzen.controllers.graphs.facts import GraphFacts
-from mizzen.kinds.findings import Context
 from mizzen.kinds.graph.spec import MLGraphStatus
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Resource
 from mizzen.reconcile.controller import Decision
 from tests.unit.controllers.objects import NOW, meta, workload
 

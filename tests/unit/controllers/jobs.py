@@ -10,8 +10,8 @@ from typing import Any
 from mizzen.controllers.training import deciding
 from mizzen.controllers.training.facts import Saved, TrainingFacts
 from mizzen.controllers.training.sharing import Verdict
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Condition, Resource, format_time, merge_conditions
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Condition, Resource, format_time, merge_conditions
 from mizzen.kinds.training import TrainingJobStatus
 from mizzen.reconcile.controller import Decision
 from tests.unit.controllers.objects import DIGEST, NOW, meta

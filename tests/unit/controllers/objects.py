@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from mizzen.errors import NotFound
-from mizzen.kinds.meta import Condition, Meta, Resource
+from mizzen.kinds.schema.resource import Condition, Meta, Resource
 from mizzen.kinds.workload import ReplicaStatus
 from mizzen.stores.records import Identities, Secrets
 

@@ -31,8 +31,8 @@ from mizzen.controllers.training.sharing import Shares
 from mizzen.controllers.versions import VersionFacts, Versions
 from mizzen.controllers.workloads import WorkloadFacts, Workloads
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Condition, Meta, Ref, Resource, Status
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, Status
 from mizzen.reconcile.controller import Decision
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.records import Principal

@@ -19,7 +19,7 @@ from mizzen.access.jwts import Key, Trust
 from mizzen.access.published import Access, Pass
 from mizzen.controllers.access import AccessPublisher, Vouching
 from mizzen.errors import Unavailable
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.auth.role_bindings import Bindings
 from mizzen.stores.records import Principal, Token
 from mizzen.stores.sqlite import SqliteStore

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mizzen.controllers.scaling.autoscaler import Autoscaler
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.protocol import demand, notes
 from mizzen.protocol.demand import Asked, Demand

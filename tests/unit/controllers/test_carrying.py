@@ -11,7 +11,7 @@ from mizzen.assemble.carrying import Carrying
 from mizzen.controllers.table import TablePublisher
 from mizzen.controllers.traffic import Traffic
 from mizzen.graph import plan
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.protocol import taken
 from mizzen.protocol.taken import Taken
 from mizzen.stores.sqlite import SqliteStore

@@ -20,9 +20,9 @@ from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.errors import AlreadyExists, Conflict, NotFound
 from mizzen.graph.compile import compile_table
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import CHILDREN_FINALIZER, Ref, Resource
 from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionStatus
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import CHILDREN_FINALIZER, Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.store import Store

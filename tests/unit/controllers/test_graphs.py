@@ -13,8 +13,8 @@ from mizzen.controllers.graphs.facts import GraphFacts, Probed
 from mizzen.controllers.graphs.neighbours import Neighbours
 from mizzen.controllers.graphs.passing import ENDS, PASSED
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Condition, Resource, format_time
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Condition, Resource, format_time
 from mizzen.kinds.workload import MODEL_LABEL
 from mizzen.reconcile.controller import Decision
 from tests.unit.controllers.graphs import after, conditions, container, custom, decide, graph, reasons, running, status

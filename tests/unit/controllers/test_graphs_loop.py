@@ -12,9 +12,9 @@ from mizzen.controllers.graphs.controller import Graphs
 from mizzen.controllers.graphs.facts import NoProbing, Probed, Question
 from mizzen.controllers.graphs.passing import PASSED
 from mizzen.controllers.workloads import Workloads
-from mizzen.kinds.findings import Context
 from mizzen.kinds.graph.spec import MLGraphStatus
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.kinds.workload import MODEL_LABEL
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.store import Store

@@ -20,9 +20,9 @@ from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.errors import Unavailable
 from mizzen.kinds import catalog
-from mizzen.kinds.core import EventSpec
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Condition, Meta, Ref, Resource, Status
+from mizzen.kinds.events_and_namespaces import EventSpec
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, Status
 from mizzen.reconcile.loop import Loop
 from mizzen.reconcile.recorder import Note
 from mizzen.stores.sqlite import SqliteStore

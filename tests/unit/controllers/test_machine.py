@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mizzen.blobs.room import Room
 from mizzen.controllers.machine import keep_registered, node_of
-from mizzen.kinds.meta import Condition, Resource, Status
+from mizzen.kinds.schema.resource import Condition, Resource, Status
 from mizzen.reconcile.recorder import Nobody
 from tests.unit.reconcile.memory import MemoryStore
 

@@ -19,8 +19,8 @@ from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.errors import Expired
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Ref, Resource, Status
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Ref, Resource, Status
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Event, Store

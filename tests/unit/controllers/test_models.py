@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from mizzen.controllers.models import ModelFacts, Models, answering_aliases
 from mizzen.errors import Conflict, NotFound
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Condition, Ref, Resource, format_time
 from mizzen.kinds.model import Current, ModelStatus
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Condition, Ref, Resource, format_time
 from mizzen.reconcile.controller import Decision
 from mizzen.reconcile.recorder import Note
 from tests.unit.controllers.objects import NOW, inference_model, model, ready, version

@@ -11,9 +11,9 @@ import pytest
 
 from mizzen.controllers.monitors import Choice, MonitorFacts, Monitors, chosen
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Condition, Ref, Resource
 from mizzen.kinds.monitor import MonitorStatus
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Condition, Ref, Resource
 from mizzen.reconcile.controller import Decision
 from mizzen.showing import gate
 from tests.unit.controllers.objects import NOW, meta, model, version, workload

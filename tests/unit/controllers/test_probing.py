@@ -15,7 +15,7 @@ from mizzen.controllers.graphs import asking, probing
 from mizzen.controllers.graphs.asking import ask
 from mizzen.controllers.graphs.facts import Probed, Question
 from mizzen.controllers.graphs.probing import AT_ONCE, Probes
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.text import addresses
 from mizzen.kinds.workload import Spoken
 from tests.unit.controllers.graphs import graph

@@ -10,10 +10,10 @@ import pytest
 
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.serving.facts import ServingFacts
-from mizzen.kinds import running
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Condition, Resource
 from mizzen.kinds.model import ModelVersionSpec
+from mizzen.kinds.rules import workload_template
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Condition, Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.kinds.workload import RELOAD_REFUSED
 from mizzen.reconcile.controller import Decision
@@ -30,7 +30,7 @@ def made_of(number: str, *, code: str = "c", **spec: Any) -> Resource:
 
 
 def digest(number: str) -> str:
-    return running.files_digest(made_of(number).spec["artifacts"])
+    return workload_template.files_digest(made_of(number).spec["artifacts"])
 
 
 def answering(number: str, *, target: str, **spec: Any) -> Resource:
@@ -41,7 +41,9 @@ def answering(number: str, *, target: str, **spec: Any) -> Resource:
 
 def first(resource: Resource, *have: str, reloads: bool = True, refused: str = "", **spec: Any) -> Resource:
     """The Workload that version 1 was started in, with replicas that have the files of these versions."""
-    made = running.workload_of(resource, InferenceModelSpec.of(resource), ModelVersionSpec.of(made_of("1")), ())
+    made = workload_template.workload_of(
+        resource, InferenceModelSpec.of(resource), ModelVersionSpec.of(made_of("1")), ()
+    )
     replicas = [
         {"index": index, "state": "ready", "files": digest(number), "reloads": reloads, "address": f"unix:/{index}"}
         | ({"reason": RELOAD_REFUSED, "message": refused} if refused else {})

@@ -10,11 +10,11 @@ from mizzen.controllers.serving.controller import LOOK, Serving
 from mizzen.controllers.serving.facts import ServingFacts
 from mizzen.controllers.serving.meaning import meant_version
 from mizzen.controllers.serving.readiness import START_LIMIT
-from mizzen.kinds import running
-from mizzen.kinds.fetching import Progress
-from mizzen.kinds.findings import Context, examine
-from mizzen.kinds.meta import Meta, Ref, Resource, format_time
 from mizzen.kinds.model import ModelVersionSpec
+from mizzen.kinds.rules import workload_template
+from mizzen.kinds.rules.archive_progress import Progress
+from mizzen.kinds.schema.findings import Context, examine
+from mizzen.kinds.schema.resource import Meta, Ref, Resource, format_time
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.kinds.workload import MODEL_LABEL, WorkloadSpec
 from mizzen.reconcile.controller import Decision
@@ -44,7 +44,7 @@ def made(resource: Resource, child: Resource, **change: Any) -> Resource:
     asked = replace(resource, spec={**resource.spec, **change})
     number = child.meta.name.partition(".")[2].partition("-")[0]
     target = ModelVersionSpec.of(version(number))
-    whole = running.workload_of(asked, InferenceModelSpec.of(asked), target, ())
+    whole = workload_template.workload_of(asked, InferenceModelSpec.of(asked), target, ())
     return replace(child, spec={**whole.spec, "replicas": child.spec["replicas"]})
 
 

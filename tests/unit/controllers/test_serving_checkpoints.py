@@ -11,10 +11,10 @@ import pytest
 
 from mizzen.blobs.documents import Documents
 from mizzen.controllers.serving.controller import SAVED, Serving
-from mizzen.kinds import running
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Resource
 from mizzen.kinds.model import ModelVersionSpec
+from mizzen.kinds.rules import workload_template
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.controller import Decision
 from mizzen.runs.checkpoints import Checkpoint, Shelf
@@ -105,20 +105,22 @@ def test_a_version_that_is_code_waits_for_its_first_checkpoint(shelf: Shelf) -> 
     [{"entrypoint": None}, {"entrypoint": "train.py"}, {"framework": "python", "entrypoint": None}],
 )
 def test_what_is_code_to_be_trained(spec: dict[str, Any]) -> None:
-    assert running.awaits_training(ModelVersionSpec.of(code(**spec)))
+    assert workload_template.awaits_training(ModelVersionSpec.of(code(**spec)))
 
 
 @pytest.mark.parametrize("number", [version("1"), version("1", trusted=(True, True), entrypoint="file-0"),
                                     code(framework="python", entrypoint="train:Model")])  # fmt: skip
 def test_what_is_not(number: Resource) -> None:
-    assert not running.awaits_training(ModelVersionSpec.of(number))
+    assert not workload_template.awaits_training(ModelVersionSpec.of(number))
 
 
 def test_without_checkpoints_everything_is_as_it_was(shelf: Shelf) -> None:
     """No process is begun anew because the plane knows of checkpoints now."""
     resource = inference_model("im")
     (child,) = World(shelf, version("1")).decided(resource).children
-    before = running.workload_of(resource, InferenceModelSpec.of(resource), ModelVersionSpec.of(version("1")), ())
+    before = workload_template.workload_of(
+        resource, InferenceModelSpec.of(resource), ModelVersionSpec.of(version("1")), ()
+    )
     assert child == before
     status = told(World(shelf, version("1")).decided(resource)).wire()
     assert "checkpoint" not in status

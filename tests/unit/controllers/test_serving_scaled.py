@@ -10,10 +10,10 @@ from typing import Any
 from mizzen.controllers.scaling.autoscaler import Autoscaler, Scaled
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.serving.facts import ServingFacts
-from mizzen.kinds import running
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Condition, Resource, format_time
 from mizzen.kinds.model import ModelVersionSpec
+from mizzen.kinds.rules import workload_template
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Condition, Resource, format_time
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.controller import Decision
 from tests.unit.controllers.objects import NOW, inference_model, ready, version, workload
@@ -37,7 +37,9 @@ def server(
 
 
 def child(resource: Resource, number: str, *states: str, wanted: int | None = None) -> Resource:
-    whole = running.workload_of(resource, InferenceModelSpec.of(resource), ModelVersionSpec.of(version(number)), ())
+    whole = workload_template.workload_of(
+        resource, InferenceModelSpec.of(resource), ModelVersionSpec.of(version(number)), ()
+    )
     made = workload(f"im.{number}", *states)
     return replace(made, spec={**whole.spec, "replicas": len(states) if wanted is None else wanted})
 

@@ -17,7 +17,7 @@ from mizzen.controllers.table import KINDS, TablePublisher
 from mizzen.errors import Unavailable
 from mizzen.graph import plan
 from mizzen.graph.compile import compile_table
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Listing, Where
 from tests.unit.controllers.objects import NOW, inference_model, meta, model, workload

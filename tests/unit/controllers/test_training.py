@@ -11,7 +11,7 @@ from mizzen.controllers.training import deciding
 from mizzen.controllers.training.facts import Saved, TrainingFacts
 from mizzen.controllers.training.sharing import Verdict
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Resource, format_time
+from mizzen.kinds.schema.resource import Resource, format_time
 from mizzen.kinds.workload import WorkloadSpec
 from mizzen.reconcile.controller import Decision
 from tests.unit.controllers import jobs

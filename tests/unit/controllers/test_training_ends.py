@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from mizzen.controllers.training.sharing import Verdict
-from mizzen.kinds.meta import format_time
+from mizzen.kinds.schema.resource import format_time
 from tests.unit.controllers import jobs
 from tests.unit.controllers.jobs import Set, running
 from tests.unit.controllers.objects import NOW

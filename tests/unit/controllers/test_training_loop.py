@@ -22,8 +22,8 @@ from mizzen.controllers.training.sharing import Ask, Shares
 from mizzen.controllers.workloads import Workloads
 from mizzen.engines.engine import Capability, Observation
 from mizzen.errors import AlreadyExists, Conflict
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Condition, Ref, Resource, parse_time
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Condition, Ref, Resource, parse_time
 from mizzen.kinds.training import TrainingJobStatus
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec
 from mizzen.reconcile.controller import find

@@ -13,7 +13,7 @@ from mizzen.controllers.training import deciding
 from mizzen.controllers.training.facts import Saved, TrainingFacts
 from mizzen.controllers.training.sharing import Verdict
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import format_time
+from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.training import TrainingJobStatus
 from tests.support.examples import examples
 from tests.unit.controllers import jobs

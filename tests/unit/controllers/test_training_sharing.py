@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mizzen.controllers.training.replicas import ask_of
 from mizzen.controllers.training.sharing import Ask, Shares, Verdict
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.training import TrainingJobSpec
 from tests.support.examples import examples
 from tests.unit.controllers.objects import NOW

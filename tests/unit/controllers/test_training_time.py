@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mizzen.controllers.training.sharing import Verdict
-from mizzen.kinds.meta import format_time
+from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.training import JobProgress
 from tests.unit.controllers import jobs
 from tests.unit.controllers.jobs import Set, running

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from mizzen.controllers.versions import VersionFacts, Versions
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Condition, Ref, Resource
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Condition, Ref, Resource
 from tests.unit.controllers.objects import NOW, inference_model, ready, version
 from tests.unit.reconcile import virtual
 from tests.unit.reconcile.memory import CountingStore, MemoryStore

@@ -14,9 +14,9 @@ from mizzen.controllers.table import TablePublisher
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.graph import plan
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Ref
 from mizzen.kinds.model import ModelStatus, ModelVersionStatus
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.reconcile.controller import find
 from mizzen.reconcile.loop import Loop

@@ -7,7 +7,7 @@ import pytest
 from mizzen.controllers.workloads import SAFETY_NET, WHILE_DELETING, WHILE_UNSETTLED, WorkloadFacts, Workloads
 from mizzen.engines.engine import Observation
 from mizzen.errors import Invalid
-from mizzen.kinds.meta import ENGINE_FINALIZER, Resource
+from mizzen.kinds.schema.resource import ENGINE_FINALIZER, Resource
 from mizzen.kinds.workload import WorkloadStatus
 from mizzen.reconcile.controller import Decision
 from tests.unit.controllers.engine import ScriptedEngine

@@ -23,7 +23,7 @@ from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.environments.environments import AT_ONCE, Environments, Making, log_of
 from mizzen.engines.local.environments.recipe import EnvironmentPlace, Recipe, kept, root_of, still_going
 from mizzen.engines.local.replicas import Built, Obstacle
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import Environment
 from mizzen.supervisor.client import Client
 from tests.support import wheels

@@ -14,7 +14,7 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Capability, Observation
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.gpus import Device
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import WorkloadStatus
 from tests.support.supervised import Supervised, supervised
 from tests.unit.engines.test_local_engine import HELLO

@@ -17,7 +17,7 @@ from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.probe import Readiness
 from mizzen.engines.local.replicas import Place, process_of, split_key, status_of
 from mizzen.errors import MizzenError, NotFound
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.launch import launch

@@ -16,7 +16,7 @@ import pytest
 from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Observation
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.runs import records
 from mizzen.runs.checkpoints import Shelf
 from mizzen.runs.places import JobPlace

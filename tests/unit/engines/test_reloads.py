@@ -17,7 +17,7 @@ from mizzen.blobs.files import FileBlobs
 from mizzen.engines.engine import Observation
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.replicas import Place, artifacts_digest
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.workload import RELOAD_REFUSED, WorkloadSpec
 from tests.contract.engines import observed, ready, reported, workload
 from tests.support.supervised import Supervised, supervised

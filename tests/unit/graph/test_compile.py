@@ -10,7 +10,7 @@ from msgspec import structs
 from mizzen.graph import plan
 from mizzen.graph.compile import compile_table
 from mizzen.graph.plan import Constant, Plan, Route, Server, Table
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from tests.unit.controllers.objects import inference_model, model, workload
 
 

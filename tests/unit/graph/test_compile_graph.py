@@ -17,7 +17,7 @@ from mizzen.graph.compile_graph import DEEPEST, Misnested, graph_of, graphs_in
 from mizzen.graph.plan import Callee, Graph, Kept, Merging, Node, Policy, Routing, Service, Tensor
 from mizzen.kinds import catalog
 from mizzen.kinds.graph.spec import MLGraphSpec
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from tests.unit.controllers.objects import inference_model, meta, model, workload
 from tests.unit.kinds.graphs import dag, merged, node, routed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context
+from mizzen.kinds.schema.findings import Context
 
 ABLE = Context(capabilities=frozenset({"containers", "gpus"}), name="it", namespace="default")
 

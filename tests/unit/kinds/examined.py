@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context
+from mizzen.kinds.schema.findings import Context
 
 EVERYTHING = Context(capabilities=frozenset({"containers", "gpus"}), namespace="default")
 """An engine that lacks nothing, so that only the spec itself is spoken of."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context, Findings
+from mizzen.kinds.schema.findings import Context, Findings
 
 CONTAINERS = Context(capabilities=frozenset({"containers"}))
 

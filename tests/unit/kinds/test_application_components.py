@@ -12,9 +12,9 @@ from mizzen.kinds import catalog
 from mizzen.kinds.application import components, policies, steps, traits
 from mizzen.kinds.application.predictors import ServingProperties, predictor_shares
 from mizzen.kinds.application.spec import ApplicationSpec, needed_versions
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Meta, Part, Resource
-from mizzen.kinds.parts.typed import Type, find
+from mizzen.kinds.parts.typed_properties import Type, find
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Meta, Part, Resource
 from tests.unit.kinds.applications import (
     SERVE,
     SERVING,

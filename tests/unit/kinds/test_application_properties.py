@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from mizzen.errors import Invalid
 from mizzen.kinds import catalog
 from mizzen.kinds.application.spec import ApplicationSpec, needed_versions
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.text import expressions
 
 EXAMPLES = Path(__file__).parents[3] / "examples/ml-platform"

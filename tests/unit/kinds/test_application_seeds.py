@@ -12,8 +12,8 @@ import yaml
 from mizzen.errors import Fault
 from mizzen.kinds import catalog
 from mizzen.kinds.application.spec import ApplicationSpec, missing_versions_warnings, needed_versions
-from mizzen.kinds.findings import Context, Findings, Warn
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.findings import Context, Findings, Warn
+from mizzen.kinds.schema.resource import Meta, Resource
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 WITH_CONTAINERS = Context(capabilities=frozenset({"containers"}))

@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 import pytest
 from pydantic import Field
 
-from mizzen.kinds import caps, metadata
 from mizzen.kinds.application import components, policies, steps, traits
-from mizzen.kinds.caps import Most
 from mizzen.kinds.catalog import BY_NAME, KINDS, accepted
-from mizzen.kinds.findings import Context, examine
-from mizzen.kinds.meta import Meta, Part, Resource
-from mizzen.kinds.schema import schema_of
+from mizzen.kinds.schema import metadata, size_limits
+from mizzen.kinds.schema.crd_schema import schema_of
+from mizzen.kinds.schema.findings import Context, examine
+from mizzen.kinds.schema.resource import Meta, Part, Resource
+from mizzen.kinds.schema.size_limits import Most
 from tests.unit.kinds.examined import EVERYTHING, faults
 
 MODULES = (*components.TYPES, *traits.TYPES, *policies.TYPES, *steps.TYPES)
@@ -52,7 +52,7 @@ def test_every_list_and_map_that_people_write_has_a_limit(part: type[Part]) -> N
         ({"command": ["a"], "free": {"a": [1, {"b": [2]}]}}, "spec.free: at most 4 entries, this has 5"),
         ({"command": ["a"], "pods": [{"name": "x"}] * 3}, "spec.pods: at most 2 entries, this has 3"),
         (
-            {"command": ["a"], "pods": [{"name": "x"}, {"name": "y", "volumes": [0] * caps.PASSED_ON}]},
+            {"command": ["a"], "pods": [{"name": "x"}, {"name": "y", "volumes": [0] * size_limits.PASSED_ON}]},
             "spec.pods[1]: at most 1,000 entries that are only passed on, this has 1,001",
         ),
     ],

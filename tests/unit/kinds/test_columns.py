@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mizzen.kinds import columns
 from mizzen.kinds.catalog import BY_NAME, KINDS, Kind
+from mizzen.kinds.schema import columns
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

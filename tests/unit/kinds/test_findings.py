@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds import findings, metadata
-from mizzen.kinds.findings import MOST, Context, Findings, Warn, examine
-from mizzen.kinds.meta import Part, Present
+from mizzen.kinds.schema import findings, metadata
+from mizzen.kinds.schema.findings import MOST, Context, Findings, Warn, examine
+from mizzen.kinds.schema.resource import Part, Present
 
 
 class Leaf(Part):

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from mizzen.kinds.findings import Context
 from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.text import addresses
 from mizzen.kinds.text.addresses import Address
 from tests.unit.kinds.graphs import dag, examined, found, node, pods

@@ -10,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mizzen.errors import Invalid
-from mizzen.kinds.findings import MOST, Context
-from mizzen.kinds.graph.applied import ANNOTATION
+from mizzen.kinds.graph.last_applied import ANNOTATION
 from mizzen.kinds.graph.spec import MLGraphSpec
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.findings import MOST, Context
+from mizzen.kinds.schema.resource import Meta, Resource
 from tests.support.examples import examples
 from tests.unit.kinds.graphs import dag, examined, node, routed
 

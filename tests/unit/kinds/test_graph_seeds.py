@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context, Findings
+from mizzen.kinds.schema.findings import Context, Findings
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SEEDS = EXAMPLES / "seeds" / "mlgraph"

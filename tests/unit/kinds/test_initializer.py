@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from mizzen.kinds.application.initializer import InitializerSpec
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from tests.unit.kinds import applications
 from tests.unit.kinds.applications import pause
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from mizzen.errors import Fault, Invalid, NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import (
+from mizzen.kinds.model import ModelStatus, normal_version
+from mizzen.kinds.schema.resource import (
     Condition,
     Meta,
     OwnerReference,
@@ -23,7 +24,6 @@ from mizzen.kinds.meta import (
     merge_conditions,
     parse_time,
 )
-from mizzen.kinds.model import ModelStatus, normal_version
 from mizzen.kinds.serving import InferenceModelSpec
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)

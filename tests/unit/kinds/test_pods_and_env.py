@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from mizzen.kinds.findings import Context, examine
 from mizzen.kinds.parts import env
 from mizzen.kinds.parts.env import EnvVar, SecretKeyRef
 from mizzen.kinds.parts.pods import PodSpec, PodTemplate, unrunnable_images
+from mizzen.kinds.schema.findings import Context, examine
 from tests.unit.kinds.examined import faults
 
 SECRET = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Meta, Resource
 from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionSpec
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.text.frameworks import FRAMEWORKS
 from tests.unit.kinds.examined import faults, warnings
 

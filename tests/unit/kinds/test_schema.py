@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pydantic import BeforeValidator, Field
 
 from mizzen.kinds.catalog import BY_NAME, KINDS, Kind
-from mizzen.kinds.findings import unknown_in
-from mizzen.kinds.meta import Part, Present
-from mizzen.kinds.schema import ANYTHING, described, schema_of
+from mizzen.kinds.schema.crd_schema import ANYTHING, described, schema_of
+from mizzen.kinds.schema.findings import unknown_in
+from mizzen.kinds.schema.resource import Part, Present
 from mizzen.manifests import reader
 from tests.support.examples import examples
 from tests.unit.kinds import structural, written

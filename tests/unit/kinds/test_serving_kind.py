@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.serving import InferenceModelSpec
 from tests.unit.kinds.examined import EVERYTHING, faults, warnings
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.kinds.access import RoleBindingSpec
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Meta, Resource
 from mizzen.kinds.rollout import Analysis, RolloutSpec
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Meta, Resource
 from tests.unit.kinds.examined import faults, warnings
 
 TARGET = {"kind": "Model", "name": "iris"}

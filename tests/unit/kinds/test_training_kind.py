@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context
+from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.training import TrainingJobSpec
 from tests.unit.kinds.examined import faults, warnings
 

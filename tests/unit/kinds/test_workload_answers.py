@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mizzen.kinds.findings import Context
-from mizzen.kinds.running import template
+from mizzen.kinds.rules.workload_template import template
+from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.workload import WorkloadSpec
 
 ANSWERS: dict[str, Any] = {"purpose": "answer", "command": ["serve"], "model": "scorer"}

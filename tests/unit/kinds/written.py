@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from mizzen.kinds.meta import Part
+from mizzen.kinds.schema.resource import Part
 
 POOL: tuple[Any, ...] = (
     None, True, False, 0, 1, 2, -1, 100, 4096, 60_000, 0.5, 1.0, 1.5, 99.9, -0.25,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mizzen.kinds.meta import API_VERSION
+from mizzen.kinds.schema.resource import API_VERSION
 from mizzen.manifests import reader
 from mizzen.manifests.lint import CAPABILITIES, Checked, lint
 

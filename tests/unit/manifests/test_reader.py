@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mizzen.errors import NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import API_VERSION
+from mizzen.kinds.schema.resource import API_VERSION
 from mizzen.manifests import reader
 from mizzen.manifests.aliases import ALIASES
 from mizzen.manifests.reader import Document

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.store import Store, Where

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from mizzen.errors import AlreadyExists, Conflict, Expired, NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.kinds.text import selectors
 from mizzen.stores.store import Event, Guard, Listing, Revision, Where
 

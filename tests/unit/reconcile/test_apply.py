@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from mizzen.errors import AlreadyExists, NotFound
-from mizzen.kinds.meta import CHILDREN_FINALIZER, ENGINE_FINALIZER, Condition, Meta, Ref, Resource
 from mizzen.kinds.model import Current, ModelStatus
+from mizzen.kinds.schema.resource import CHILDREN_FINALIZER, ENGINE_FINALIZER, Condition, Meta, Ref, Resource
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.reconcile.apply import apply
 from mizzen.reconcile.controller import Decision

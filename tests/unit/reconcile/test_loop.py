@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from mizzen.errors import Unavailable
-from mizzen.kinds.meta import CHILDREN_FINALIZER, Meta, Ref, Resource
+from mizzen.kinds.schema.resource import CHILDREN_FINALIZER, Meta, Ref, Resource
 from mizzen.reconcile.controller import Presence
 from mizzen.reconcile.loop import Backlog, Loop
 from mizzen.stores.store import Store

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.errors import Expired
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Event, Listing, Where

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.reconcile.queue import LONGEST_DELAY, SHORTEST_DELAY, KeyedQueue, LoopTimer
 from tests.support.examples import examples
 from tests.unit.reconcile import virtual

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from mizzen.kinds.meta import Condition, Meta, Ref, Resource, Status
+from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, Status
 from mizzen.reconcile.apply import apply
 from mizzen.reconcile.controller import Decision
 from mizzen.reconcile.recorder import Note, turns

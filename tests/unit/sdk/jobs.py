@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mizzen.blobs.files import FileBlobs
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.runs import records
 from mizzen.runs.checkpoints import Checkpoint, Shelf, checkpoint_id, digest_of
 from mizzen.runs.places import JobPlace

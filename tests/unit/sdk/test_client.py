@@ -12,7 +12,7 @@ import pytest
 
 import mizzen
 from mizzen import errors
-from mizzen.kinds.meta import Condition, Ref
+from mizzen.kinds.schema.resource import Condition, Ref
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.sdk import deployment
 from mizzen.sdk.client import AsyncPlane

@@ -14,7 +14,7 @@ import pytest
 
 import mizzen
 from mizzen import errors
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.sdk import warned
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.locate import Place

@@ -14,7 +14,7 @@ import pytest
 
 import mizzen
 from mizzen import errors
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.sdk import fetched, training
 from mizzen.sdk.jobs import JobRef
 from mizzen.sdk.training import dataset_of, spec_of

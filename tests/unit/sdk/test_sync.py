@@ -11,7 +11,7 @@ import pytest
 
 import mizzen
 from mizzen import errors
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.sdk import locate, upload
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.loop import LoopThread

@@ -18,8 +18,8 @@ import uvicorn
 from starlette.applications import Starlette
 
 from mizzen.blobs.files import FileBlobs
-from mizzen.kinds.meta import Condition, Meta, Ref, Resource, format_time
 from mizzen.kinds.parts.signatures import Signature
+from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, format_time
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.server.admission import namespaced_store
 from mizzen.server.app import create_app

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from mizzen.access.policy import Actor
 from mizzen.errors import BadRequest, Invalid
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import suggestion
-from mizzen.kinds.meta import API_VERSION
+from mizzen.kinds.schema.findings import suggestion
+from mizzen.kinds.schema.resource import API_VERSION
 from mizzen.server.admission import decode
 from mizzen.server.http.request_bodies import RESOURCE_LIMIT, parse
 from tests.support.examples import examples

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx2
 
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from tests.unit.server.harness import Harness, deploy, serving
 from tests.unit.server.test_admission import causes
 

@@ -8,7 +8,7 @@ import httpx2
 
 import mizzen
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.server.app import begin_stop
 from tests.unit.server.harness import INFERENCE, Harness, deploy
 

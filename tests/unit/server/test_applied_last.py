@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.graph.applied import ANNOTATION
+from mizzen.kinds.graph.last_applied import ANNOTATION
 from mizzen.server.admission.field_managers import KUBECTL
 from mizzen.server.resources.write import CLIENT_SIDE, EMPTY
 from tests.unit.server.harness import HERE

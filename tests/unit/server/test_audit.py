@@ -14,7 +14,7 @@ import pytest
 from mizzen.access.policy import NEEDS_TOKEN
 from mizzen.access.refusals import LONGEST
 from mizzen.errors import Unavailable
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.auth.audit import BURST, MOST_STRANGERS, Book
 from mizzen.server.deletion.audit_retention import keep_pruning
 from mizzen.stores.records import AuditEntry, AuditLog, AuditQuery

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mizzen.access.policy import VERBS, Actor, Binding, Target, Verb
-from mizzen.kinds.meta import Condition, Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource
 from mizzen.server.auth.role_bindings import binding_of, target_of
 from tests.unit.access.reference import may
 from tests.unit.server.harness import HERE, ROOT, Harness, serving

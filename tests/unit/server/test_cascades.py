@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from mizzen.errors import Unavailable
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.deletion import cascade
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Guard

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.runs.checkpoints import Checkpoint
 from tests.unit.server import trained
 from tests.unit.server.harness import HERE, Harness

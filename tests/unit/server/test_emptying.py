@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import httpx2
 
 from mizzen.errors import NotFound
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.admission import namespaced_store
 from mizzen.server.deletion import cascade
 from mizzen.server.deletion.namespaces import keep_emptying

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.admission import model_family
 from mizzen.stores import rows
 from tests.unit.server.harness import Harness

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.server.models.history import Past
 from mizzen.stores.store import Revision
 from tests.unit.server.harness import HERE, Harness, deploy

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from mizzen.errors import Unavailable
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.http.body_workers import MOST_OF_ONE, Apart
 from mizzen.server.http.request_bodies import YAML_LIMIT
 from tests.unit.server.harness import HERE, Harness, serving

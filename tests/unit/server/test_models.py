@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx2
 
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from tests.unit.server.harness import INFERENCE, Harness, deploy, serving
 from tests.unit.server.test_admission import causes
 

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Condition, Meta, Ref, Resource
 from mizzen.kinds.monitor import MonitorStatus
+from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource
 from mizzen.runs.places import JobPlace, events
 from mizzen.selection.database import Quality
 from mizzen.server.monitor import comparison

@@ -20,8 +20,8 @@ import httpx2
 import pytest
 from tensorboard.summary import Writer
 
-from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.kinds.monitor import MonitorStatus
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.runs.places import events
 from mizzen.server.monitor import proxy, tool_key
 from mizzen.server.monitor.sessions import COOKIE

@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Scope
 
 from mizzen.access.policy import Actor
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.server.auth.authentication import Known
 from mizzen.server.monitor.sessions import COOKIE, MOST_OF_ONE, SECONDS, TICKET_SECONDS, Visits
 

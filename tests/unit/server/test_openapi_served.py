@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from mizzen.kinds.catalog import KINDS
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from tests.unit.server import trained
 from tests.unit.server.harness import HERE, Harness, serving
 from tools.derived import openapi

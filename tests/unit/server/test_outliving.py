@@ -15,7 +15,7 @@ import pytest
 
 from mizzen.blobs.files import FileBlobs
 from mizzen.errors import Unavailable
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.deletion.garbage import Collected, collect_garbage
 from mizzen.stores.sqlite import SqliteStore
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from tests.unit.server.harness import HERE, Harness, deploy
 
 APPLY = "application/apply-patch+yaml"

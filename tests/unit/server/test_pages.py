@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.errors import BadRequest
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.http import pagination
 from mizzen.server.http.pagination import BLOCK, MOST_READ, Pages
 from mizzen.stores.pages import filled

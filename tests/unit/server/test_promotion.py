@@ -7,8 +7,8 @@ from dataclasses import replace
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.kinds.parts.signatures import Signature
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from tests.unit.server.harness import Harness, deploy
 from tests.unit.server.test_admission import causes
 

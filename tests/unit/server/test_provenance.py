@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.versions import ingest
 from tests.unit.server.harness import HERE, Harness
 from tests.unit.server.sending import causes

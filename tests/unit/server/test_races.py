@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from mizzen.errors import Conflict, NotFound
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.server.admission import create_guards
 from tests.unit.server.harness import HERE, Harness, deploy
 from tests.unit.server.test_resources import inference_model

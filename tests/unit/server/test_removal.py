@@ -10,7 +10,7 @@ import pytest
 
 from mizzen.access.policy import Actor
 from mizzen.errors import Conflict
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.admission import create_guards
 from mizzen.server.deletion import cascade
 from mizzen.stores.readers import Snapshot

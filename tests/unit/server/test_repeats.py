@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import ACTOR_ANNOTATION, Meta, Ref, Resource
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Meta, Ref, Resource
 from mizzen.kinds.training import IDEMPOTENCY_ANNOTATION
 from mizzen.server.admission import idempotency
 from tests.unit.server.harness import HERE, Harness, serving

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Condition, Ref
+from mizzen.kinds.schema.resource import Condition, Ref
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.server.models import triton_repository
 from tests.unit.gateway.harness import until

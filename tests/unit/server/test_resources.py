@@ -10,7 +10,7 @@ import pytest
 
 from mizzen.blobs.files import FileBlobs
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Meta, OwnerReference, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, OwnerReference, Ref, Resource
 from tests.unit.server.harness import HERE, ROOT, Harness
 
 CONTENT = "content"

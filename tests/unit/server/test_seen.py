@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import MODEL_LABEL
 from tests.unit.server.harness import HERE, ROOT, Harness, serving
 

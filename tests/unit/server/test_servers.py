@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.kinds.meta import NAME, VERSION, Meta, Ref, Resource
+from mizzen.kinds.schema.resource import NAME, VERSION, Meta, Ref, Resource
 from mizzen.server.models.servers import server_names
 from tests.support.examples import examples
 from tests.unit.server.cascades import deletions

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.http.streaming import until_stopped
 from mizzen.server.resources import watch
 from mizzen.stores import reads

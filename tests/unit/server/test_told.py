@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.reconcile.recorder import Nobody, Note
 from tests.unit.server.harness import Harness, deploy, serving
 

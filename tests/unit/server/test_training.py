@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import NAME, Ref, format_time
+from mizzen.kinds.schema.resource import NAME, Ref, format_time
 from mizzen.kinds.training import JobProgress, JobReplica, ReplicaCounts
 from mizzen.runs import records
 from mizzen.runs.records import Exit

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from tests.unit.server.harness import HERE, Harness
 from tests.unit.server.trained import TRAIN, code, prints, start, tell
 

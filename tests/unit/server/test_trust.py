@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.server.admission import privileged_fields
 from tests.unit.server.harness import HERE, Harness, serving
 from tests.unit.server.test_resources import inference_model, model

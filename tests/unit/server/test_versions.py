@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.versions import routes
 from tests.unit.server.harness import HERE, Harness, deploy
 from tests.unit.server.sending import causes, digest_of, writer

@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.app import begin_stop
 from mizzen.server.resources import tables
 from mizzen.server.resources import watch as watches

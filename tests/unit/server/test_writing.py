@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import ACTOR_ANNOTATION, Meta, OwnerReference, Resource
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Meta, OwnerReference, Resource
 from mizzen.server.resources.write import OWNERS
 from tests.unit.server.harness import HERE, ROOT, Harness
 from tests.unit.server.sending import causes

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-from mizzen.kinds.meta import Condition, Ref, Resource, format_time
+from mizzen.kinds.schema.resource import Condition, Ref, Resource, format_time
 from mizzen.kinds.training import JobState, TrainingJobStatus
 from mizzen.runs.checkpoints import Checkpoint, Shelf, checkpoint_id, digest_of
 from mizzen.runs.places import JobPlace

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from mizzen.errors import NotFound
-from mizzen.kinds import surroundings
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.rules import references
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.stores.store import Reads
 from mizzen.stores.surroundings import Lookup
 
@@ -37,12 +37,12 @@ def test_versions_that_aliases_name_are_asked_for_once_and_never_read() -> None:
     model = Resource("Model", Meta("iris"), {"aliases": aliases, "aliasOf": "rose"})
     moment = Few(Resource("ModelVersion", Meta("iris.1")), Resource("Model", Meta("rose"), {"aliasOf": "lily"}))
     lookup = Lookup(cast(Any, None), cast(Any, None))
-    there = asyncio.run(lookup.around(cast(Reads, moment), surroundings.named(model), "default"))
+    there = asyncio.run(lookup.around(cast(Reads, moment), references.named(model), "default"))
     assert sorted(moment.asked) == [
         Ref("Model", "rose"), Ref("ModelVersion", "iris.1"), Ref("ModelVersion", "iris.2")
     ]  # fmt: skip
     assert moment.read == [Ref("Model", "rose")]
-    found = [str(one) for one in surroundings.findings(model, there)]
+    found = [str(one) for one in references.findings(model, there)]
     assert any("there is no version 2 yet" in one for one in found)
     assert not any("there is no version 1 yet" in one for one in found)
     assert any("aliases never chain" in one for one in found)

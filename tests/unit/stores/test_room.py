@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.errors import NoRoom
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.stores.records import AuditEntry, Principal, SealedSecret, Token
 from mizzen.stores.sqlite import SqliteStore
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.errors import Conflict, NotFound, Unavailable
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.stores import lock
 from mizzen.stores.sqlite import SqliteStore
 from mizzen.stores.store import Store

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.kinds.meta import Meta, OwnerReference, Ref, Resource, format_time
+from mizzen.kinds.schema.resource import Meta, OwnerReference, Ref, Resource, format_time
 from mizzen.kinds.text.selectors import parse
 from mizzen.stores import audit, reads, revisions, schema, selection
 from mizzen.stores.ledger import Ledger

@@ -18,7 +18,7 @@ import pytest
 
 from mizzen.errors import Conflict, Expired
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Meta, OwnerReference, Ref, Resource, format_time
+from mizzen.kinds.schema.resource import Meta, OwnerReference, Ref, Resource, format_time
 from mizzen.kinds.text.selectors import parse
 from mizzen.stores import indexes, rows, schema
 from mizzen.stores.sqlite import SqliteStore

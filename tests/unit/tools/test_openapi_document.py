@@ -13,7 +13,7 @@ import pytest
 from starlette.routing import Route
 
 from mizzen.kinds.catalog import KINDS
-from mizzen.kinds.schema import schema_of
+from mizzen.kinds.schema.crd_schema import schema_of
 from mizzen.server.monitor.routes import for_browsers
 from tests.unit.server.harness import serving
 from tools.derived import openapi

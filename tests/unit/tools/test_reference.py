@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from mizzen.kinds.meta import Part
+from mizzen.kinds.schema.resource import Part
 from tools import gen
 from tools.reference import fields, kinds, markdown
 

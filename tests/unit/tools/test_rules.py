@@ -10,8 +10,8 @@ import pytest
 
 from mizzen.blobs.intake import path_fault
 from mizzen.errors import BadRequest
-from mizzen.kinds.meta import name_fault
-from mizzen.kinds.metadata import label_faults
+from mizzen.kinds.schema.metadata import label_faults
+from mizzen.kinds.schema.resource import name_fault
 from mizzen.kinds.text import durations, selectors
 from mizzen.kinds.text.versions import checked_alias, normal_version
 from mizzen.server.auth import tokens

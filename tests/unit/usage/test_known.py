@@ -4,7 +4,7 @@ from typing import Any
 
 from mizzen.graph import plan
 from mizzen.graph.plan import Plan, Route, Table
-from mizzen.kinds.meta import Meta, OwnerReference, Resource
+from mizzen.kinds.schema.resource import Meta, OwnerReference, Resource
 from mizzen.usage.known import Kept, Served, known
 
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from mizzen.kinds import running
-from mizzen.kinds.findings import Warn
-from mizzen.kinds.graph.calls import GraphContainer, containers_of
+from mizzen.kinds.graph.callees import GraphContainer, containers_of
 from mizzen.kinds.graph.spec import MLGraphSpec
-from mizzen.kinds.meta import Meta, Resource
 from mizzen.kinds.parts.pods import Container, ContainerResources
+from mizzen.kinds.rules import workload_template
+from mizzen.kinds.schema.findings import Warn
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.text.quantities import Resources
 from mizzen.kinds.workload import MODEL_LABEL
 
@@ -107,8 +107,8 @@ def _name(graph: Resource, container: str, wanted: Mapping[str, Any], present: M
     """`<graph>.<container>`: a graph's name holds no dot, so no two of them share one."""
     short = container if len(container) <= _LONGEST else f"{container[: _LONGEST - 9].rstrip('-.')}-{_hash(container)}"
     first = f"{graph.meta.name}.{short}"
-    again = f"{first}-{_hash(running.template(wanted))}"
-    same = (name for name in (first, again) if name in present and running.serves(present[name], wanted))
+    again = f"{first}-{_hash(workload_template.template(wanted))}"
+    same = (name for name in (first, again) if name in present and workload_template.serves(present[name], wanted))
     return next(same, again if first in present else first)
 
 

@@ -24,12 +24,12 @@ from mizzen.controllers.graphs.switching import (
 )
 from mizzen.graph.compile_plans import graph_mark
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context
 from mizzen.kinds.graph.spec import GraphServing, MLGraphSpec, MLGraphStatus, phase_of
-from mizzen.kinds.meta import Condition, Ref, Resource
 from mizzen.kinds.model import ModelStatus
+from mizzen.kinds.rules.references import CALLABLE
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Condition, Ref, Resource
 from mizzen.kinds.serving import url_of
-from mizzen.kinds.surroundings import CALLABLE
 from mizzen.kinds.text import references
 from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.mentions import Mentions

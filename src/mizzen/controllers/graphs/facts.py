@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mizzen.controllers.graphs.neighbours import Neighbours
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.text.addresses import Address
 from mizzen.kinds.workload import Spoken, WorkloadStatus
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from mizzen.errors import Invalid
 from mizzen.graph.compile_graph import Misnested, graphs_in, spec_of
-from mizzen.kinds.graph.calls import names_called
+from mizzen.kinds.graph.callees import names_called
 from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
-from mizzen.kinds.meta import Ref, Resource, Status
 from mizzen.kinds.model import ModelStatus
+from mizzen.kinds.schema.resource import Ref, Resource, Status
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.kinds.text import references
 from mizzen.kinds.text.references import Reference

@@ -8,10 +8,10 @@ from typing import Final
 from mizzen.controllers.graphs.facts import Probed, Question, is_available
 from mizzen.controllers.graphs.neighbours import Neighbours, why_silent
 from mizzen.graph.compile_graph import model_at
-from mizzen.kinds.graph import calls
-from mizzen.kinds.graph.calls import Call, GraphContainer
+from mizzen.kinds.graph import callees
+from mizzen.kinds.graph.callees import Call, GraphContainer
 from mizzen.kinds.graph.spec import MLGraphSpec, NodeState
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.text import addresses
 from mizzen.kinds.workload import WorkloadStatus
 
@@ -28,7 +28,7 @@ def states_of(
 ) -> tuple[NodeState, ...]:
     """As the nodes are written. `workloads`: those that are there, by the name of the container within the graph;
     `probed`: services, by address."""
-    called, containers = calls.calls_of(spec), calls.containers_of(spec)
+    called, containers = callees.calls_of(spec), callees.containers_of(spec)
 
     def why_not(call: Call) -> str:
         if call.lacking:
@@ -44,7 +44,7 @@ def states_of(
 
     states = []
     for node in spec.dag:
-        reasons = [calls.lacking(node), *map(why_not, called[node.name])]
+        reasons = [callees.lacking(node), *map(why_not, called[node.name])]
         reason = next(filter(None, reasons), "")
         states.append(
             NodeState(name=node.name, ready=not reason, reason=reason, protocol=_protocol(called[node.name], probed))
@@ -55,7 +55,7 @@ def states_of(
 def questions_of(spec: MLGraphSpec) -> dict[str, Question]:
     """What services are asked that the graph calls, by address as written."""
     found: dict[str, Question] = {}
-    for call in (call for of_node in calls.calls_of(spec).values() for call in of_node if call.address):
+    for call in (call for of_node in callees.calls_of(spec).values() for call in of_node if call.address):
         address = addresses.parse(call.address)
         before = found.get(call.address)
         protocol = call.protocol or (before.protocol if before is not None else None)
@@ -74,10 +74,10 @@ def needed(spec: MLGraphSpec, states: Iterable[NodeState]) -> tuple[NodeState, .
 
 def stopped(spec: MLGraphSpec) -> frozenset[str]:
     """Nodes that are not ready because the spec wants no replica of what they call: nobody waits for those."""
-    containers = calls.containers_of(spec)
+    containers = callees.containers_of(spec)
     return frozenset(
         node
-        for node, called in calls.calls_of(spec).items()
+        for node, called in callees.calls_of(spec).items()
         if any(call.container in containers and containers[call.container].replicas == 0 for call in called)
     )
 

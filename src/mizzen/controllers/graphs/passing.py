@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from mizzen.kinds.meta import API_GROUP, Resource
+from mizzen.kinds.schema.resource import API_GROUP, Resource
 
 PASSED: Final = f"{API_GROUP}/propagated"
 """Annotation: which labels and annotations came from the owner."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from mizzen.controllers.graphs import asking
 from mizzen.controllers.graphs.facts import Probed, Question
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.workload import Spoken
 
 AT_ONCE: Final = 8

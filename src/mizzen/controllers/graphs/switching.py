@@ -14,7 +14,7 @@ from mizzen.controllers.graphs.facts import GraphFacts, Probed, is_available
 from mizzen.controllers.graphs.nodes import needed, states_of, stopped
 from mizzen.graph.compile_graph import SPOKEN, spec_of
 from mizzen.kinds.graph.spec import GraphServing, MLGraphSpec, NodeState
-from mizzen.kinds.meta import Resource, format_time, parse_time
+from mizzen.kinds.schema.resource import Resource, format_time, parse_time
 from mizzen.kinds.serving import CEILING_MS
 from mizzen.kinds.workload import Spoken, WorkloadStatus
 

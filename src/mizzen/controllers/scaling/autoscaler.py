@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from mizzen.controllers.scaling.rule import History, Rule, decide, rule_of
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.protocol import demand, notes
 from mizzen.reconcile.persisting import persist

@@ -30,11 +30,12 @@ from mizzen.controllers.serving.switching import (
     old_workload,
 )
 from mizzen.errors import Invalid
-from mizzen.kinds import catalog, placement, running
-from mizzen.kinds.fetching import Fetching, NoFetching, Progress, entry_of
-from mizzen.kinds.findings import Context, Warn
-from mizzen.kinds.meta import DEFAULT_NAMESPACE, Condition, Ref, Resource
+from mizzen.kinds import catalog
 from mizzen.kinds.model import ModelVersionSpec, version_object_name
+from mizzen.kinds.rules import placement, workload_template
+from mizzen.kinds.rules.archive_progress import Fetching, NoFetching, Progress, entry_of
+from mizzen.kinds.schema.findings import Context, Warn
+from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Condition, Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, url_of
 from mizzen.kinds.workload import WorkloadStatus
 from mizzen.reconcile.controller import Decision, Presence, find, owners
@@ -209,9 +210,9 @@ class Serving:
         now: datetime,
     ) -> Decision:
         told = InferenceModelStatus.of(facts.resource)
-        beside = running.workload_of(facts.resource, spec, version, facts.children)
+        beside = workload_template.workload_of(facts.resource, spec, version, facts.children)
         wanted = next_workload(facts, told, beside)
-        files = running.files_digest(wanted.spec["artifacts"])
+        files = workload_template.files_digest(wanted.spec["artifacts"])
         workload = facts.child(wanted.meta.name)
         mine = answering(facts.resource, told) == wanted.meta.name
         if not mine or told.serving_files not in ("", files):
@@ -345,7 +346,7 @@ def _notes(resource: Resource, told: InferenceModelStatus, status: InferenceMode
 
 def _refusals(facts: ServingFacts, told: InferenceModelStatus, version: ModelVersionSpec) -> Iterator[Note]:
     answers = facts.child(answering(facts.resource, told))
-    why = running.refusal(answers) if answers is not None else ""
+    why = workload_template.refusal(answers) if answers is not None else ""
     if why:
         said = f"what answers does not take the files of version {version.version}, which is started beside it: {why}"
         yield Note("ReloadRefused", said, warning=True)

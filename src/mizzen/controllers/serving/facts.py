@@ -6,10 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-from mizzen.kinds import running
-from mizzen.kinds.fetching import Progress
-from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import ModelVersionSpec
+from mizzen.kinds.rules import workload_template
+from mizzen.kinds.rules.archive_progress import Progress
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.kinds.workload import WorkloadStatus
 from mizzen.runs.checkpoints import Checkpoint
@@ -87,7 +87,11 @@ class ServingFacts:
         if self.serving is None:
             return None
         version = ModelVersionSpec.of(self.serving)
-        return version if self.serving_checkpoint is None else running.with_checkpoint(version, self.serving_checkpoint)
+        return (
+            version
+            if self.serving_checkpoint is None
+            else workload_template.with_checkpoint(version, self.serving_checkpoint)
+        )
 
     def child(self, name: str | None) -> Resource | None:
         """The Workload of this name. One that is being deleted does not count, whatever its status still says."""

@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 from mizzen import frameworks
 from mizzen.controllers.serving.facts import ServingFacts
-from mizzen.kinds import placement, running
-from mizzen.kinds.fetching import entry_of
-from mizzen.kinds.meta import Condition, Resource
 from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionSpec
+from mizzen.kinds.rules import placement, workload_template
+from mizzen.kinds.rules.archive_progress import entry_of
+from mizzen.kinds.schema.resource import Condition, Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, ModelFile
 from mizzen.runs.checkpoints import Checkpoint
 
@@ -77,7 +77,7 @@ def servable(
         raise Obstacle("ContainersUnsupported", f"{facts.target.ref} is a container image, and this engine runs none")
     if not version.artifacts:
         raise Obstacle("NoFiles", f"{facts.target.ref} has no files to serve; register a version with its files")
-    if facts.checkpoint is None and running.awaits_training(version):
+    if facts.checkpoint is None and workload_template.awaits_training(version):
         raise Obstacle(
             UNTRAINED,
             f"{facts.target.ref} is code, and no checkpoint of it was saved yet; train it: mizzen train start "
@@ -86,7 +86,7 @@ def servable(
     framework = spec.framework_type or version.framework
     if frameworks.find(framework) is None:
         raise Obstacle("UnsupportedFramework", frameworks.unserved(framework))
-    running.entrypoint(version)
+    workload_template.entrypoint(version)
     _refuse_untrusted_packages(facts.target, own)
     return version
 
@@ -119,7 +119,7 @@ def _refuse_lost_checkpoint(facts: ServingFacts, spec: InferenceModelSpec) -> No
 
 
 def _as_saved(checkpoint: Checkpoint, version: ModelVersionSpec) -> ModelVersionSpec:
-    served = running.with_checkpoint(version, checkpoint)
+    served = workload_template.with_checkpoint(version, checkpoint)
     if served.entrypoint is None:
         raise Obstacle(
             "NoFiles",
@@ -131,7 +131,7 @@ def _as_saved(checkpoint: Checkpoint, version: ModelVersionSpec) -> ModelVersion
 
 def _refuse_untrusted_packages(target: Resource, version: ModelVersionSpec) -> None:
     """A package runs code when it is built from its sources, when it is imported, and some at every start of Python."""
-    if version.requirements and not running.is_trusted(version):
+    if version.requirements and not workload_template.is_trusted(version):
         raise Obstacle(
             "RequirementsUntrusted",
             f"{target.ref} requires packages, which are code, and is not marked as trusted; an admin of the model "

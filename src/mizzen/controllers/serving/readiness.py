@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from mizzen.controllers.serving.facts import is_available
-from mizzen.kinds.meta import Condition, Resource, parse_time
+from mizzen.kinds.schema.resource import Condition, Resource, parse_time
 from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from mizzen.controllers.serving.facts import Scaled
-from mizzen.kinds.meta import Resource, format_time
+from mizzen.kinds.schema.resource import Resource, format_time
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.recorder import Note
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mizzen.controllers.serving.facts import ServingFacts, is_available
-from mizzen.kinds import running
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.rules import workload_template
+from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, workload_name
 from mizzen.kinds.workload import WorkloadStatus
 
@@ -14,11 +14,11 @@ from mizzen.kinds.workload import WorkloadStatus
 def next_workload(facts: ServingFacts, told: InferenceModelStatus, beside: Resource) -> Resource:
     """`beside`, or the one that answers, where that takes the files of the version without a restart."""
     answers, there = facts.child(answering(facts.resource, told)), facts.child(beside.meta.name)
-    begun = there is not None and running.serves(there, beside.spec)
+    begun = there is not None and workload_template.serves(there, beside.spec)
     # Whoever cannot say which files answer now could not tell the old ones from the new.
     if answers is None or begun or not told.serving_files:
         return beside
-    return running.in_place(answers, beside) or beside
+    return workload_template.in_place(answers, beside) or beside
 
 
 def old_workload(
@@ -32,7 +32,7 @@ def old_workload(
     if there is not None:
         return kept(facts, told, there)
     version = facts.serving_version
-    return None if version is None else running.workload_of(facts.resource, spec, version, facts.children)
+    return None if version is None else workload_template.workload_of(facts.resource, spec, version, facts.children)
 
 
 def kept(facts: ServingFacts, told: InferenceModelStatus, child: Resource) -> Resource:
@@ -41,7 +41,7 @@ def kept(facts: ServingFacts, told: InferenceModelStatus, child: Resource) -> Re
     version = facts.serving_version
     if child.meta.name != answering(facts.resource, told) or version is None or not told.serving_files:
         return child
-    if running.files_digest(child.spec.get("artifacts", ())) == told.serving_files:
+    if workload_template.files_digest(child.spec.get("artifacts", ())) == told.serving_files:
         return child
     artifacts = [artifact.wire() for artifact in version.artifacts]
     return replace(child, spec={**child.spec, "artifacts": artifacts})
@@ -57,7 +57,7 @@ def answering(resource: Resource, told: InferenceModelStatus) -> str | None:
 def may_take_over(spec: InferenceModelSpec, files: str, new: Resource | None, old: Resource | None) -> bool:
     """All that answer have these files. Beside one that answers, only with as many replicas as are asked for: the load
     is there from the first moment."""
-    if new is None or not is_available(new) or not running.has_files(new, files):
+    if new is None or not is_available(new) or not workload_template.has_files(new, files):
         return False
     if old is None or not is_available(old):
         return True

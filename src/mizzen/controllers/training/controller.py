@@ -14,11 +14,12 @@ from mizzen.controllers.training.replicas import ask_of, replicas_of
 from mizzen.controllers.training.results import Job, Looked, Results, saved_of
 from mizzen.controllers.training.sharing import Ask, Shares, Verdict
 from mizzen.errors import Invalid
-from mizzen.kinds import catalog, placement, surroundings
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import DEFAULT_NAMESPACE, Ref, Resource, parse_time
+from mizzen.kinds import catalog
 from mizzen.kinds.model import version_object_name
-from mizzen.kinds.surroundings import Surroundings
+from mizzen.kinds.rules import placement, references
+from mizzen.kinds.rules.references import Surroundings
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref, Resource, parse_time
 from mizzen.kinds.text import selectors
 from mizzen.kinds.training import TrainingJobSpec, TrainingJobStatus
 from mizzen.kinds.workload import MODEL_LABEL
@@ -122,7 +123,7 @@ class Training:
         return replace(facts, version=found, nodes=tuple(nodes), there=await self._there(store, facts, found))
 
     async def _there(self, store: Store, facts: TrainingFacts, version: Resource | None) -> Surroundings:
-        named = surroundings.named(facts.resource)
+        named = references.named(facts.resource)
         objects = {version.ref: None} if version is not None else {}
         if not named.secrets:
             return Surroundings(objects)

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from mizzen.controllers.training import policy
 from mizzen.controllers.training.facts import Given, seen_of
 from mizzen.controllers.training.replicas import Replica, counting, policy_of, replicas_of
-from mizzen.kinds.meta import format_time, parse_time
+from mizzen.kinds.schema.resource import format_time, parse_time
 from mizzen.kinds.training import JobReplica, RestartPolicy, TrainingJobSpec, TrainingJobStatus
 from mizzen.kinds.workload import ReplicaStatus
 from mizzen.reconcile.recorder import Note

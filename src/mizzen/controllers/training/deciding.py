@@ -11,10 +11,11 @@ from mizzen.controllers.training.course import Course, Trouble, begin, course, r
 from mizzen.controllers.training.facts import Given, Moment, TrainingFacts, attempt_of
 from mizzen.controllers.training.replicas import counting, replicas_of, workload_of
 from mizzen.errors import Invalid
-from mizzen.kinds import catalog, surroundings
-from mizzen.kinds.findings import Context, Findings
-from mizzen.kinds.meta import Condition, Resource, format_time
+from mizzen.kinds import catalog
 from mizzen.kinds.model import ModelVersionSpec
+from mizzen.kinds.rules import references
+from mizzen.kinds.schema.findings import Context, Findings
+from mizzen.kinds.schema.resource import Condition, Resource, format_time
 from mizzen.kinds.training import JobReplica, JobState, TrainingJobSpec, TrainingJobStatus
 from mizzen.reconcile.controller import Decision
 
@@ -34,7 +35,7 @@ def decide(facts: TrainingFacts, context: Context, here: str, now: datetime) -> 
     accepted, findings = catalog.accepted(facts.resource, context)
     if findings.faults:
         return _invalid(Moment(facts, told, now), accepted)
-    odd = Findings.of(surroundings.findings(facts.resource, facts.there)).warnings
+    odd = Findings.of(references.findings(facts.resource, facts.there)).warnings
     spec = TrainingJobSpec.of(facts.resource)
     return _decide(Given(facts, told, now, spec, catalog.warned(accepted, odd)), here)
 

@@ -8,7 +8,7 @@ from mizzen.controllers.training import phases, policy
 from mizzen.controllers.training.course import BEGUN, Course, Trouble, stopped
 from mizzen.controllers.training.facts import Given, Moment, TrainingFacts, attempt_of, seen_of
 from mizzen.errors import Invalid
-from mizzen.kinds.meta import Condition, Resource, format_time, parse_time
+from mizzen.kinds.schema.resource import Condition, Resource, format_time, parse_time
 from mizzen.kinds.text import durations
 from mizzen.kinds.training import JobReplica, TrainingJobSpec, TrainingJobStatus
 from mizzen.reconcile.controller import Decision

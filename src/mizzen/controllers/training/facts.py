@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from mizzen.controllers.training.sharing import Verdict
-from mizzen.kinds.meta import Condition, Resource
-from mizzen.kinds.surroundings import Surroundings
+from mizzen.kinds.rules.references import Surroundings
+from mizzen.kinds.schema.resource import Condition, Resource
 from mizzen.kinds.training import JobProgress, TrainingJobSpec, TrainingJobStatus
 from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from mizzen.controllers.training.course import BEGUN, Trouble
 from mizzen.controllers.training.facts import Moment
-from mizzen.kinds.meta import Condition, format_time, parse_time
+from mizzen.kinds.schema.resource import Condition, format_time, parse_time
 from mizzen.kinds.training import REPLICA_TYPES, JobProgress, JobReplica, JobState, ReplicaCounts, TrainingJobStatus
 
 PROGRESS = 30.0

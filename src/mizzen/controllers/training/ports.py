@@ -7,7 +7,7 @@ import socket
 from collections.abc import Collection, Iterable, Mapping
 
 from mizzen.errors import Unavailable
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 
 CHOICE = range(20_000, 30_000)
 """Below what kernels take for outgoing connections, and what Kubernetes gives to services."""

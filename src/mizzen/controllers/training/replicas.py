@@ -8,11 +8,11 @@ from typing import Any
 
 from mizzen import frameworks
 from mizzen.controllers.training.sharing import Ask, sum_of
-from mizzen.kinds.meta import Meta, Resource
 from mizzen.kinds.model import ModelVersionSpec
 from mizzen.kinds.parts import env
 from mizzen.kinds.parts.env import OWN_VARIABLES
 from mizzen.kinds.parts.pods import Container
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.text.quantities import Resources, amount
 from mizzen.kinds.training import (
     LEADERS,

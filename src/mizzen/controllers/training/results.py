@@ -11,7 +11,7 @@ from mizzen.blobs.removing import remove_tree
 from mizzen.controllers.training import keeping
 from mizzen.controllers.training.facts import Saved
 from mizzen.errors import MizzenError
-from mizzen.kinds.meta import format_time
+from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.training import JobProgress, Retention
 from mizzen.runs import progress, records
 from mizzen.runs.checkpoints import Checkpoint, Documents, Shelf

@@ -8,8 +8,8 @@ from mizzen import frameworks
 from mizzen.controllers.training.facts import TrainingFacts
 from mizzen.controllers.training.replicas import Replica, command_of, is_trusted, replicas_of
 from mizzen.errors import Invalid
-from mizzen.kinds import placement, running
 from mizzen.kinds.model import ModelVersionSpec
+from mizzen.kinds.rules import placement, workload_template
 from mizzen.kinds.training import TrainingJobSpec
 
 
@@ -39,7 +39,7 @@ def blocked(facts: TrainingFacts, spec: TrainingJobSpec, here: str) -> Blocked |
 
 
 def _untrusted(facts: TrainingFacts, version: ModelVersionSpec) -> Blocked | None:
-    if running.is_trusted(version) or (not version.artifacts and is_trusted(facts.resource)):
+    if workload_template.is_trusted(version) or (not version.artifacts and is_trusted(facts.resource)):
         return None
     vouch = (
         f"an admin of the model vouches for it: mizzen version trust {version.model_name} {version.version}"

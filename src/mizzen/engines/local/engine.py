@@ -40,7 +40,7 @@ from mizzen.engines.local.replicas import (
 from mizzen.engines.local.sight import Sight
 from mizzen.engines.local.tasks import Tasks
 from mizzen.errors import Invalid, NoRoom, NotFound, Unavailable
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec, WorkloadStatus
 from mizzen.supervisor.client import Client, Refused, SupervisorGone
 from mizzen.supervisor.home import Home

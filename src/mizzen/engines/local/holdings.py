@@ -14,7 +14,7 @@ from typing import Any
 from mizzen.engines.local import gpus
 from mizzen.engines.local.gpus import Device, Holding
 from mizzen.engines.local.replicas import Obstacle, Place
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.workload import WorkloadSpec
 from mizzen.supervisor.home import Home, read_json
 from mizzen.supervisor.protocol import State

@@ -13,7 +13,7 @@ from mizzen.engines.local import answering
 from mizzen.engines.local.gpus import ACCOUNT
 from mizzen.engines.local.http_probe import HOST, Target
 from mizzen.engines.local.probe import Readiness, Said
-from mizzen.kinds import running
+from mizzen.kinds.rules import workload_template
 from mizzen.kinds.text.quantities import amount
 from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, ReplicaState, ReplicaStatus, WorkloadSpec
 from mizzen.supervisor.home import Home
@@ -113,7 +113,9 @@ def split_key(key: str) -> tuple[str, int] | None:
 
 
 def artifacts_digest(spec: WorkloadSpec) -> str:
-    return running.files_digest({"path": artifact.path, "digest": artifact.digest} for artifact in spec.artifacts)
+    return workload_template.files_digest(
+        {"path": artifact.path, "digest": artifact.digest} for artifact in spec.artifacts
+    )
 
 
 def began_with(spec: WorkloadSpec) -> str:

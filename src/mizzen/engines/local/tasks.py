@@ -15,7 +15,7 @@ from mizzen.engines.local.replicas import Obstacle, Place
 from mizzen.engines.local.sight import Sight
 from mizzen.engines.local.training import INDEX
 from mizzen.errors import Unavailable
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec, WorkloadStatus
 from mizzen.supervisor.client import Client, Refused, SupervisorGone
 from mizzen.supervisor.home import Home, read_json

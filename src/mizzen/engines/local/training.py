@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from mizzen.engines.local.gpus import ACCOUNT
 from mizzen.engines.local.replicas import RANK, THREADS, Built, Obstacle, Place, memory_of, secrets_digest
-from mizzen.kinds.meta import format_time
+from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.workload import ReplicaState, ReplicaStatus, TrainingTask, WorkloadSpec
 from mizzen.runs import records
 from mizzen.runs.places import JobPlace, ReplicaPlace

@@ -18,11 +18,11 @@ from mizzen.kinds.application.training import (
     TrainingTaskProperties,
 )
 from mizzen.kinds.application.traits import Trait
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.meta import name_fault
-from mizzen.kinds.parts import typed
-from mizzen.kinds.parts.typed import Type, Typed, repeated
+from mizzen.kinds.parts import typed_properties
+from mizzen.kinds.parts.typed_properties import Type, Typed, repeated
+from mizzen.kinds.schema.findings import Context, Finding
+from mizzen.kinds.schema.resource import name_fault
+from mizzen.kinds.schema.size_limits import Most
 
 Family = Literal["training", "serving", "terraform", "helm"]
 """What a component is for, and so which steps can apply it."""
@@ -73,7 +73,7 @@ class Component(Typed):
     @property
     def family(self) -> Family | None:
         """None when the type is unknown."""
-        known = typed.find(TYPES, self.type)
+        known = typed_properties.find(TYPES, self.type)
         return known.family if known else None
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:

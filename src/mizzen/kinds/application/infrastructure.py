@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.meta import Part, name_fault
+from mizzen.kinds.schema.findings import Context, Finding
+from mizzen.kinds.schema.resource import Part, name_fault
+from mizzen.kinds.schema.size_limits import Most
 
 _BUCKET = re.compile(r"[a-z0-9][-.a-z0-9]{1,61}[a-z0-9]")
 _CHARTS_WITHOUT_REPO = ("oci://", "http://", "https://", "/", "./", "../")

@@ -11,9 +11,9 @@ from mizzen.errors import Fault
 from mizzen.kinds.application.spec import ApplicationSpec
 from mizzen.kinds.application.steps import Step
 from mizzen.kinds.application.workflow import Placed, placed
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.meta import Part, Spec, Status, name_fault
+from mizzen.kinds.schema.findings import Context, Finding
+from mizzen.kinds.schema.resource import Part, Spec, Status, name_fault
+from mizzen.kinds.schema.size_limits import Most
 
 
 class TemplateSpec(ApplicationSpec):

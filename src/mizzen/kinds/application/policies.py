@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from mizzen.kinds.parts.typed import Nothing, Type, Typed
+from mizzen.kinds.parts.typed_properties import Nothing, Type, Typed
 
 KEEP_DEV = "keep-dev"
 

@@ -10,12 +10,12 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.application.versionref import WrittenVersionRef
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding, Warn
-from mizzen.kinds.meta import Part, Present, name_fault
+from mizzen.kinds.application.version_reference import WrittenVersionRef
 from mizzen.kinds.parts.pods import PodTemplate, unrunnable_images
-from mizzen.kinds.parts.typed import repeated
+from mizzen.kinds.parts.typed_properties import repeated
+from mizzen.kinds.schema.findings import Context, Finding, Warn
+from mizzen.kinds.schema.resource import Part, Present, name_fault
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.serving import AutoScale, Batching, Layer
 from mizzen.kinds.text import durations
 from mizzen.kinds.text.quantities import Gpu, gpu_warning

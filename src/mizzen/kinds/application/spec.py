@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
+from mizzen.kinds.application.component_usage import usage_findings, used_components
 from mizzen.kinds.application.components import Component
 from mizzen.kinds.application.policies import Policy
 from mizzen.kinds.application.predictors import ServingProperties
 from mizzen.kinds.application.steps import CHECKPOINT, TRAINING, CheckpointStep
 from mizzen.kinds.application.training import TrainingProperties
-from mizzen.kinds.application.usage import usage_findings, used_components
-from mizzen.kinds.application.versionref import VersionRef
+from mizzen.kinds.application.version_reference import VersionRef
 from mizzen.kinds.application.workflow import (
     DEFAULT_MODE,
     Placed,
@@ -25,10 +25,10 @@ from mizzen.kinds.application.workflow import (
     placed,
     waiting,
 )
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding, Warn, suggestion
-from mizzen.kinds.meta import Part, Spec, Status
-from mizzen.kinds.parts.typed import repeated
+from mizzen.kinds.parts.typed_properties import repeated
+from mizzen.kinds.schema.findings import Context, Finding, Warn, suggestion
+from mizzen.kinds.schema.resource import Part, Spec, Status
+from mizzen.kinds.schema.size_limits import Most
 
 
 class ApplicationSpec(Spec):

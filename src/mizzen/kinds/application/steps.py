@@ -10,12 +10,12 @@ from pydantic import Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.application.components import Family
-from mizzen.kinds.application.versionref import WrittenVersionRef
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding, Warn
-from mizzen.kinds.meta import Part, name_fault
+from mizzen.kinds.application.version_reference import WrittenVersionRef
 from mizzen.kinds.parts.datasets import Dataset
-from mizzen.kinds.parts.typed import Nothing, Type, Typed
+from mizzen.kinds.parts.typed_properties import Nothing, Type, Typed
+from mizzen.kinds.schema.findings import Context, Finding, Warn
+from mizzen.kinds.schema.resource import Part, name_fault
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.text.durations import Duration
 
 TRAINING = "ml-model-training"

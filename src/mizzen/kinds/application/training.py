@@ -8,14 +8,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.application.versionref import WrittenVersionRef
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding, Warn
-from mizzen.kinds.meta import Part
+from mizzen.kinds.application.version_reference import WrittenVersionRef
 from mizzen.kinds.parts import env
 from mizzen.kinds.parts.datasets import Dataset
 from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.parts.pods import image_warning, unrunnable_images
+from mizzen.kinds.schema.findings import Context, Finding, Warn
+from mizzen.kinds.schema.resource import Part
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.text.frameworks import Framework, framework_warning
 from mizzen.kinds.text.quantities import Gpu, Resources, gpu_warning
 from mizzen.kinds.training import ReplicaSpec, RestartPolicy, Retention, map_faults, untemplated

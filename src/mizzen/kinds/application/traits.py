@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from mizzen.kinds.caps import Most
-from mizzen.kinds.meta import Part
-from mizzen.kinds.parts.typed import Type, Typed
+from mizzen.kinds.parts.typed_properties import Type, Typed
+from mizzen.kinds.schema.resource import Part
+from mizzen.kinds.schema.size_limits import Most
 
 
 class Metrics(Part):

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.application.steps import Step, SubStep
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Finding, Warn, suggestion
-from mizzen.kinds.meta import Part
-from mizzen.kinds.parts.typed import repeated
+from mizzen.kinds.parts.typed_properties import repeated
+from mizzen.kinds.schema.findings import Finding, Warn, suggestion
+from mizzen.kinds.schema.resource import Part
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.text import expressions
 
 Order = Literal["StepByStep", "DAG"]

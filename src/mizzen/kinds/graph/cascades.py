@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, FiniteFloat
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding, suggestion
-from mizzen.kinds.meta import Part
+from mizzen.kinds.schema.findings import Context, Finding, suggestion
+from mizzen.kinds.schema.resource import Part
+from mizzen.kinds.schema.size_limits import Most
 
 RULES: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
     {

@@ -7,11 +7,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.meta import Part
-from mizzen.kinds.parts.choices import exactly_one
+from mizzen.kinds.parts.one_of import exactly_one
 from mizzen.kinds.parts.pods import PodSpec
+from mizzen.kinds.schema.findings import Context, Finding
+from mizzen.kinds.schema.resource import Part
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.text.addresses import AddressText
 from mizzen.kinds.text.references import ReferenceText
 

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, FiniteFloat
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding, Warn
 from mizzen.kinds.graph.implementations import Implementation
 from mizzen.kinds.graph.routes import Route
-from mizzen.kinds.meta import Part, Present, name_fault
-from mizzen.kinds.parts.choices import at_most_one, given
+from mizzen.kinds.parts.one_of import at_most_one, given
+from mizzen.kinds.schema.findings import Context, Finding, Warn
+from mizzen.kinds.schema.resource import Part, Present, name_fault
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.serving import CEILING_MS
 
 MERGES = ("ensemble", "implementation")

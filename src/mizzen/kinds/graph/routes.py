@@ -9,13 +9,13 @@ from typing import Annotated
 from pydantic import Field, FiniteFloat
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding, Warn
 from mizzen.kinds.graph.cascades import Cascade
 from mizzen.kinds.graph.implementations import Implementation
-from mizzen.kinds.meta import Part, Present
-from mizzen.kinds.parts.choices import at_most_one, exactly_one, given
-from mizzen.kinds.parts.typed import repeated
+from mizzen.kinds.parts.one_of import at_most_one, exactly_one, given
+from mizzen.kinds.parts.typed_properties import repeated
+from mizzen.kinds.schema.findings import Context, Finding, Warn
+from mizzen.kinds.schema.resource import Part, Present
+from mizzen.kinds.schema.size_limits import Most
 
 WHOLE = 100
 ROUTES = ("split", "mab", "implementation", "cascade")

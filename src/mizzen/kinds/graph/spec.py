@@ -9,18 +9,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.graph import applied
-from mizzen.kinds.graph import rules as graph_rules
+from mizzen.kinds.graph import graph_rules as graph_rules
+from mizzen.kinds.graph import last_applied
 from mizzen.kinds.graph.implementations import CustomPod, InlinePod
 from mizzen.kinds.graph.nodes import GraphNode
-from mizzen.kinds.graph.order import in_order
 from mizzen.kinds.graph.routes import HEADER
-from mizzen.kinds.meta import Part, Present, Spec, Status
+from mizzen.kinds.graph.topological_order import in_order
 from mizzen.kinds.parts import tensors
 from mizzen.kinds.parts.pods import PodSpec
 from mizzen.kinds.parts.tensors import Tensor, TensorSpec
+from mizzen.kinds.schema.findings import Context, Finding
+from mizzen.kinds.schema.resource import Part, Present, Spec, Status
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.serving import CEILING_MS, Feedback, default_output_faults
 
 OWN_HEADERS = frozenset(
@@ -92,8 +92,8 @@ class MLGraphSpec(Spec):
         annotation. On a cluster nobody does, and what is read there goes through here each time.
         """
         dag = _dag(spec)
-        before = _listed(_dag(applied.spec(annotations)))
-        by_name = {node["name"]: node for node in applied.objects(before) if isinstance(node["name"], str)}
+        before = _listed(_dag(last_applied.spec(annotations)))
+        by_name = {node["name"]: node for node in last_applied.objects(before) if isinstance(node["name"], str)}
         match dag:
             case Mapping():
                 return {**spec, "dag": _restored(dag, by_name)}
@@ -162,7 +162,7 @@ def _restored(node: Any, written: Mapping[str, Mapping[str, Any]]) -> Any:
         return node
     before = written.get(node["name"], {})
     fields = [field for field in ("route", "merge") if field in node and field in before]
-    return {**node, **{field: applied.restored(node[field], before[field]) for field in fields}}
+    return {**node, **{field: last_applied.restored(node[field], before[field]) for field in fields}}
 
 
 Phase = Literal["Pending", "Running", "Failed"]

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.meta import Part
-from mizzen.kinds.parts import choices, tensors
+from mizzen.kinds.parts import one_of, tensors
 from mizzen.kinds.parts.env import SecretKeyRef
 from mizzen.kinds.parts.tensors import Tensor, TensorSpec
+from mizzen.kinds.schema.findings import Context, Finding
+from mizzen.kinds.schema.resource import Part
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.text.urls import WebUrl
 
 
@@ -91,8 +91,8 @@ class Hook(Part):
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if not self.on:
             yield Fault(f"{at}.on", "must have at least 1")
-        for index, event in choices.again(self.on):
+        for index, event in one_of.again(self.on):
             yield Fault(f"{at}.on[{index}]", f"'{event}' is given twice")
-        yield from choices.exactly_one(self, ("command", "webhook"), at, context)
+        yield from one_of.exactly_one(self, ("command", "webhook"), at, context)
         if self.command is not None and not any(self.command[:1]):
             yield Fault(f"{at}.command", "must not be empty")

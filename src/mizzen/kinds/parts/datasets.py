@@ -9,9 +9,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.findings import Context, Finding, Warn
-from mizzen.kinds.meta import Part
-from mizzen.kinds.parts import choices
+from mizzen.kinds.parts import one_of
+from mizzen.kinds.schema.findings import Context, Finding, Warn
+from mizzen.kinds.schema.resource import Part
 from mizzen.kinds.text.names import Name
 from mizzen.kinds.text.urls import Sha256sum, WebUrl
 
@@ -49,6 +49,6 @@ class Dataset(Part):
     path: str | None = Field(None, min_length=1, description="A file or folder on the machine the job runs on.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from choices.exactly_one(self, ("s3", "http", "path"), at, context)
+        yield from one_of.exactly_one(self, ("s3", "http", "path"), at, context)
         if self.path is not None and not self.path.startswith("/"):
             yield Fault(f"{at}.path", f"'{self.path[:100]}' is no absolute path")

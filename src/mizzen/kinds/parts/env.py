@@ -9,9 +9,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.meta import Part
-from mizzen.kinds.parts import choices
+from mizzen.kinds.parts import one_of
+from mizzen.kinds.schema.findings import Context, Finding
+from mizzen.kinds.schema.resource import Part
 from mizzen.kinds.text.names import Name
 
 OWN_VARIABLES = frozenset(
@@ -65,7 +65,7 @@ class EnvVar(Part):
         return self.value_from.secret_key_ref if self.value_from else None
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from choices.exactly_one(self, ("value", "value_from"), at, context)
+        yield from one_of.exactly_one(self, ("value", "value_from"), at, context)
 
 
 def repeated(variables: Iterable[EnvVar], at: str) -> Iterator[Fault]:

@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding, Warn
-from mizzen.kinds.meta import Part
 from mizzen.kinds.parts.env import SecretKeyRef
+from mizzen.kinds.schema.findings import Context, Finding, Warn
+from mizzen.kinds.schema.resource import Part
+from mizzen.kinds.schema.size_limits import Most
 from mizzen.kinds.text.names import Name
 from mizzen.kinds.text.quantities import AnyAmount
 

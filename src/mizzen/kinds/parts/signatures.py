@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from mizzen.kinds.meta import Part
 from mizzen.kinds.parts.tensors import TensorSpec
+from mizzen.kinds.schema.resource import Part
 
 
 class Signature(Part):

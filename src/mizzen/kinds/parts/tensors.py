@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.meta import Part
+from mizzen.kinds.schema.findings import Context, Finding
+from mizzen.kinds.schema.resource import Part
+from mizzen.kinds.schema.size_limits import Most
 
 Datatype = Literal[
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES"

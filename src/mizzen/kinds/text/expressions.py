@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from mizzen.kinds.findings import suggestion
+from mizzen.kinds.schema.findings import suggestion
 
 ALWAYS = "always"
 STEP_FIELDS = ("phase", "succeeded", "failed", "skipped", "timeout", "failedAfterRetries", "terminate")

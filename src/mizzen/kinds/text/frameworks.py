@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from mizzen import frameworks
-from mizzen.kinds.findings import Warn, suggestion
+from mizzen.kinds.schema.findings import Warn, suggestion
 
 FRAMEWORKS: tuple[str, ...] = frameworks.NAMES
 """Those that are part of Mizzen; plug-ins bring more."""

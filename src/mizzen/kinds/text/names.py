@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from mizzen.kinds.meta import NAME
+from mizzen.kinds.schema.resource import NAME
 
 
 def checked_name(text: str) -> str:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from mizzen.kinds.findings import Context, Warn
-from mizzen.kinds.meta import Part
+from mizzen.kinds.schema.findings import Context, Warn
+from mizzen.kinds.schema.resource import Part
 
 _UNITS = {
     "m": 1e-3, "": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,

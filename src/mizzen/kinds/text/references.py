@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from mizzen.kinds.meta import NAME
+from mizzen.kinds.schema.resource import NAME
 from mizzen.kinds.text.versions import checked_alias, normal_version
 
 

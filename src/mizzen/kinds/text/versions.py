@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from mizzen.kinds.meta import NAME, VERSION
+from mizzen.kinds.schema.resource import NAME, VERSION
 
 RESERVED_VERSIONS = frozenset({"auto", "latest", "current", "unversioned"})
 MOST_DIGITS = 18

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mizzen.errors import Fault, NotFound
-from mizzen.kinds.meta import API_VERSION, DEFAULT_NAMESPACE
+from mizzen.kinds.schema.resource import API_VERSION, DEFAULT_NAMESPACE
 from mizzen.manifests import canonical, lint, parsing, reader
 from mizzen.manifests.importing import kserve, seldon
 from mizzen.manifests.importing.labels import label

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Collection
 
-from mizzen.kinds.meta import NAME
+from mizzen.kinds.schema.resource import NAME
 
 LONGEST = 63
 _HASH_LENGTH = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from mizzen.kinds.meta import DEFAULT_NAMESPACE
+from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE
 from mizzen.manifests.importing.labels import free, joined, label
 from mizzen.manifests.importing.notes import Notes
 

@@ -16,8 +16,8 @@ from starlette.routing import Route
 from mizzen.access import limits
 from mizzen.access.limits import Limit
 from mizzen.errors import Fault, Invalid, NotFound
-from mizzen.kinds.findings import Warn, unknown
-from mizzen.kinds.meta import format_time
+from mizzen.kinds.schema.findings import Warn, unknown
+from mizzen.kinds.schema.resource import format_time
 from mizzen.server.auth import targets
 from mizzen.server.auth.authorization import require
 from mizzen.server.http import warning_headers

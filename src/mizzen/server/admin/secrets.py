@@ -16,9 +16,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.errors import BadRequest, Fault, Forbidden, Invalid, NotFound, UnsupportedMediaType
-from mizzen.kinds import surroundings
-from mizzen.kinds.findings import Warn, unknown
-from mizzen.kinds.meta import Ref, format_time, name_fault
+from mizzen.kinds.rules import references
+from mizzen.kinds.schema.findings import Warn, unknown
+from mizzen.kinds.schema.resource import Ref, format_time, name_fault
 from mizzen.server.admission import namespaced_store
 from mizzen.server.auth import targets
 from mizzen.server.auth.authorization import require
@@ -91,7 +91,7 @@ async def _naming(store: Store, namespace: str, secret: str) -> list[Ref]:
         for kind in NAMING:
             async for resource in each(moment, kind, Where(namespace=namespace)):
                 with suppress(Invalid):
-                    if not resource.deleting and secret in surroundings.named(resource).secrets:
+                    if not resource.deleting and secret in references.named(resource).secrets:
                         found.append(resource.ref)
     return found
 

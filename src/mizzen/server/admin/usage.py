@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mizzen.kinds.meta import Ref, format_time
+from mizzen.kinds.schema.resource import Ref, format_time
 from mizzen.selection.database import Quality
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import Plane, plane_of

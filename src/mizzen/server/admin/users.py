@@ -16,8 +16,8 @@ from starlette.routing import Route
 from mizzen.access import credentials
 from mizzen.access.policy import ANONYMOUS, VERBS, Binding, speaks_of
 from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
-from mizzen.kinds.findings import Warn, unknown
-from mizzen.kinds.meta import format_time
+from mizzen.kinds.schema.findings import Warn, unknown
+from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.text import durations
 from mizzen.server.auth import role_bindings, targets, tokens
 from mizzen.server.auth.authorization import actor_of, require

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import ModelStatus, ModelVersionStatus, version_object_name
 from mizzen.kinds.parts.signatures import Signature, differences
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.kinds.text import references
 from mizzen.server.admission import model_family

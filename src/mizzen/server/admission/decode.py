@@ -13,10 +13,10 @@ from typing import Any
 
 from mizzen.access.policy import Actor
 from mizzen.errors import Fault, Forbidden, Invalid
-from mizzen.kinds import metadata as metadata_rules
 from mizzen.kinds.catalog import NOTHING_KNOWN, Kind
-from mizzen.kinds.findings import Context, Findings, Warn, unknown
-from mizzen.kinds.meta import ACTOR_ANNOTATION, API_GROUP, API_VERSION, Meta, Resource, name_fault
+from mizzen.kinds.schema import metadata as metadata_rules
+from mizzen.kinds.schema.findings import Context, Findings, Warn, unknown
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, API_GROUP, API_VERSION, Meta, Resource, name_fault
 
 OURS = f"{API_GROUP}/"
 

@@ -11,7 +11,7 @@ from typing import Any
 from starlette.requests import Request
 
 from mizzen.errors import BadRequest, Conflict, Fault
-from mizzen.kinds.meta import ACTOR_ANNOTATION, API_VERSION, Resource, format_time
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, API_VERSION, Resource, format_time
 from mizzen.kinds.training import IDEMPOTENCY_ANNOTATION, TRUSTED_ANNOTATION
 from mizzen.manifests.canonical import LAST_APPLIED
 from mizzen.patches import managed

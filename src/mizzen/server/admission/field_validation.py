@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from mizzen.errors import BadRequest, Fault, Invalid
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.findings import Context, Warn
+from mizzen.kinds.schema.findings import Context, Warn
 from mizzen.server.admission import decode as admission_decode
 from mizzen.server.admission.decode import Draft
 from mizzen.server.http.query import Query

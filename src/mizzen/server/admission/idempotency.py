@@ -19,7 +19,7 @@ from starlette.requests import Request
 
 from mizzen.access.policy import Actor
 from mizzen.errors import BadRequest, Conflict, NotFound
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.kinds.training import IDEMPOTENCY_ANNOTATION
 from mizzen.server.admission.decode import Draft, same
 from mizzen.server.http.context import Plane

@@ -7,7 +7,7 @@ from typing import Any
 
 from mizzen.errors import Conflict
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Ref, Resource, Status
+from mizzen.kinds.schema.resource import Ref, Resource, Status
 from mizzen.kinds.text.versions import MOST_DIGITS, normal_version
 from mizzen.stores.store import Present, Revision, Store, Where
 

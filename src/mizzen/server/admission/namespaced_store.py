@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 
 from mizzen.errors import AlreadyExists, Fault, Forbidden, NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import DEFAULT_NAMESPACE, Meta, Ref, Resource
+from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Meta, Ref, Resource
 from mizzen.stores.store import Event, Guard, Listing, Present, Reads, Revision, Store, Where
 
 KIND = "Namespace"

@@ -13,8 +13,8 @@ from mizzen.errors import NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.application import components
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.meta import Meta, Ref, Resource
-from mizzen.kinds.parts import typed
+from mizzen.kinds.parts import typed_properties
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.kinds.training import IDEMPOTENCY_ANNOTATION, TRUSTED_ANNOTATION
 from mizzen.server.admission.decode import Draft, same
 from mizzen.server.auth import authorization, targets
@@ -124,7 +124,11 @@ def _of_components(spec: Any) -> Mapping[str, Any]:
     """Charts and modules are code, with all they are given. Of what trains and serves, only what it is told to run."""
     found: dict[str, Any] = {}
     for place, component in _held(spec, "components.*"):
-        known = typed.find(components.TYPES, str(component.get("type"))) if isinstance(component, Mapping) else None
+        known = (
+            typed_properties.find(components.TYPES, str(component.get("type")))
+            if isinstance(component, Mapping)
+            else None
+        )
         if known is not None and known.family in ("terraform", "helm"):
             found[place] = [component.get(field) for field in ("type", "module", "properties")]
         else:

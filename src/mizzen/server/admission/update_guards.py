@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mizzen.errors import Conflict, Fault, Invalid
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.text import references
 from mizzen.server.admission import create_guards, model_family
 from mizzen.server.admission.decode import same

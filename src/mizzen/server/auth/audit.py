@@ -24,7 +24,7 @@ from mizzen.access.policy import ANONYMOUS, Target
 from mizzen.access.refusals import LONGEST, LONGEST_REASON, sort_of
 from mizzen.access.wording import plain
 from mizzen.errors import BadRequest, MizzenError, Unavailable
-from mizzen.kinds.meta import format_time
+from mizzen.kinds.schema.resource import format_time
 from mizzen.server.auth.authorization import Decision, require
 from mizzen.server.http.context import plane_of
 from mizzen.server.http.errors import error_response, http_status

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mizzen.access import policy
 from mizzen.access.policy import ANONYMOUS, Actor, Binding, Reach, Target, Verb, Verdict
 from mizzen.errors import Forbidden, Unauthenticated, Unavailable
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.server.auth import targets
 from mizzen.server.auth.authentication import Identity, Known
 from mizzen.server.auth.role_bindings import Bindings

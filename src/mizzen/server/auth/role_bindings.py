@@ -11,8 +11,8 @@ from mizzen.access.policy import Binding, Target
 from mizzen.errors import Conflict, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.access import RoleBindingSpec, RoleBindingStatus
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import ACTOR_ANNOTATION, Ref, Resource
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Ref, Resource
 from mizzen.server.admission import field_managers
 from mizzen.stores.store import Present, Store
 from mizzen.stores.whole import whole

@@ -8,8 +8,8 @@ from mizzen.access.policy import Target
 from mizzen.errors import Invalid
 from mizzen.kinds import catalog
 from mizzen.kinds.graph.spec import MLGraphSpec
-from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import ModelSpec
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.text import references
 from mizzen.kinds.workload import MODEL_LABEL
 

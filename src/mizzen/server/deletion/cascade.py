@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from mizzen.access.policy import Actor
 from mizzen.errors import Conflict, Expired, MizzenError, NotFound
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.server.admission import create_guards, model_family
 from mizzen.server.admission.model_family import Family
 from mizzen.server.http.streaming import closing

@@ -19,7 +19,7 @@ from mizzen.blobs import naming
 from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.uploads import Uploads
 from mizzen.errors import Expired, MizzenError
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.server.deletion import training_retention
 from mizzen.stores.store import Store
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from mizzen.access.policy import Actor
 from mizzen.errors import Conflict, Expired, MizzenError, NotFound
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.server.admission import namespaced_store
 from mizzen.server.deletion import cascade
 from mizzen.server.http.streaming import closing

@@ -20,7 +20,7 @@ from mizzen.blobs import naming
 from mizzen.blobs.documents import Documents
 from mizzen.blobs.removing import remove_tree
 from mizzen.errors import MizzenError, NotFound
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.runs.places import UNVERSIONED
 
 CHECKPOINTS = "checkpoints/"

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from mizzen.blobs.files import FileBlobs
 from mizzen.blobs.limits import Limits
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.reconcile.recorder import NOBODY, Recorder
 from mizzen.runs.checkpoints import Shelf
 from mizzen.selection.learnt import Reader

@@ -20,8 +20,8 @@ from mizzen import errors
 from mizzen.errors import Fault, MizzenError
 from mizzen.kinds import catalog
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.core import CORE_VERSION
-from mizzen.kinds.meta import API_GROUP
+from mizzen.kinds.events_and_namespaces import CORE_VERSION
+from mizzen.kinds.schema.resource import API_GROUP
 
 logger = logging.getLogger(__name__)
 

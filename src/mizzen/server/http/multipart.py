@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from mizzen.blobs.content import CHUNK
 from mizzen.blobs.spool import Spool
 from mizzen.errors import BadRequest, Fault, Invalid, TooLarge
-from mizzen.kinds.findings import unknown
+from mizzen.kinds.schema.findings import unknown
 
 ARCHIVE_TYPES = frozenset({
     "application/gzip", "application/x-gzip", "application/x-tar", "application/x-gtar", "application/zip",

@@ -18,7 +18,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from mizzen.errors import BadRequest
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.stores import private
 from mizzen.stores.pages import Place
 from mizzen.stores.store import Listing, Store, Where

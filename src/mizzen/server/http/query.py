@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from starlette.requests import Request
 
 from mizzen.errors import BadRequest, Fault, Invalid
-from mizzen.kinds.findings import suggestion
-from mizzen.kinds.meta import DEFAULT_NAMESPACE, name_fault
+from mizzen.kinds.schema.findings import suggestion
+from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, name_fault
 from mizzen.kinds.text import selectors
 from mizzen.kinds.text.selectors import Selector
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from starlette.responses import Response
 
-from mizzen.kinds.findings import Warn
+from mizzen.kinds.schema.findings import Warn
 
 MOST_BYTES = 4096
 """Of all warnings of one answer together: clients bound the headers they read."""

@@ -15,7 +15,7 @@ from mizzen.access.policy import ANONYMOUS, VERBS, Actor, Binding, Target, Verb,
 from mizzen.errors import NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.meta import API_GROUP, Ref
+from mizzen.kinds.schema.resource import API_GROUP, Ref
 from mizzen.server.auth import targets
 from mizzen.server.auth.authorization import PUBLIC
 from mizzen.server.http.context import Plane

@@ -15,8 +15,8 @@ from starlette.routing import Route
 from mizzen.access.policy import ANONYMOUS, speaks_of
 from mizzen.errors import Fault, Invalid
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import unknown
-from mizzen.kinds.meta import API_GROUP, Ref
+from mizzen.kinds.schema.findings import unknown
+from mizzen.kinds.schema.resource import API_GROUP, Ref
 from mizzen.server.admission import field_validation
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import plane_of

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from mizzen import __version__
 from mizzen.kinds import catalog
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.meta import API_VERSION
+from mizzen.kinds.schema.resource import API_VERSION
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.query import Query
 

@@ -15,8 +15,8 @@ from starlette.routing import Route
 
 from mizzen.errors import BadRequest
 from mizzen.kinds import catalog
-from mizzen.kinds.core import CORE_VERSION
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.events_and_namespaces import CORE_VERSION
+from mizzen.kinds.schema.resource import Ref
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import plane_of
 from mizzen.server.http.query import Query

@@ -13,10 +13,10 @@ from typing import Any
 
 from mizzen.errors import BadRequest, Fault, Invalid
 from mizzen.kinds import catalog
-from mizzen.kinds import metadata as metadata_rules
-from mizzen.kinds.core import CORE_VERSION
-from mizzen.kinds.findings import Warn, unknown
-from mizzen.kinds.meta import ACTOR_ANNOTATION, API_GROUP, Meta, Resource, name_fault
+from mizzen.kinds.events_and_namespaces import CORE_VERSION
+from mizzen.kinds.schema import metadata as metadata_rules
+from mizzen.kinds.schema.findings import Warn, unknown
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, API_GROUP, Meta, Resource, name_fault
 from mizzen.server.admission import namespaced_store
 from mizzen.server.admission.field_validation import Strictness
 from mizzen.server.admission.namespaced_store import FINALIZER, KIND, NAME_LABEL

@@ -17,8 +17,8 @@ from starlette.routing import Route
 
 from mizzen.errors import AlreadyExists, BadRequest, Conflict, Forbidden, NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.core import CORE_VERSION
-from mizzen.kinds.meta import ACTOR_ANNOTATION, DEFAULT_NAMESPACE, Resource, format_time
+from mizzen.kinds.events_and_namespaces import CORE_VERSION
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, DEFAULT_NAMESPACE, Resource, format_time
 from mizzen.patches import json_patch, merge
 from mizzen.patches.managed import Manager
 from mizzen.server.admission import create_guards, field_managers, field_validation, namespaced_store

@@ -11,8 +11,8 @@ from starlette.routing import Route
 
 from mizzen.access.policy import Actor
 from mizzen.errors import Conflict, Fault, Invalid, NotFound
-from mizzen.kinds.findings import suggestion
-from mizzen.kinds.meta import ACTOR_ANNOTATION, Resource
+from mizzen.kinds.schema.findings import suggestion
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Resource
 from mizzen.kinds.text.versions import checked_alias
 from mizzen.reconcile.recorder import Note
 from mizzen.server.admission import create_guards, field_managers, model_family

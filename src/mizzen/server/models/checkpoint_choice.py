@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from mizzen.errors import Conflict, Fault, Invalid, NotFound
-from mizzen.kinds import running
-from mizzen.kinds.meta import Ref, Resource, Status
 from mizzen.kinds.model import ModelVersionSpec
+from mizzen.kinds.rules import workload_template
+from mizzen.kinds.schema.resource import Ref, Resource, Status
 from mizzen.runs.checkpoints import Checkpoint
 from mizzen.server.admission import model_family
 from mizzen.server.http.context import Plane
@@ -68,7 +68,7 @@ def _of(one: Checkpoint, version: Resource) -> bool:
 
 def _awaits_training(version: Resource) -> bool:
     try:
-        return running.awaits_training(ModelVersionSpec.of(version))
+        return workload_template.awaits_training(ModelVersionSpec.of(version))
     except Invalid:
         return False  # its server says what is wrong with it
 

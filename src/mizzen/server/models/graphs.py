@@ -21,12 +21,12 @@ from mizzen.errors import Invalid, Unavailable
 from mizzen.graph import diversity
 from mizzen.graph.compile_graph import spec_of
 from mizzen.graph.policies import Arm, State, interval
-from mizzen.kinds.graph import calls
-from mizzen.kinds.graph.calls import Call
+from mizzen.kinds.graph import callees
+from mizzen.kinds.graph.callees import Call
 from mizzen.kinds.graph.nodes import GraphNode
 from mizzen.kinds.graph.routes import Bandit
 from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.selection.database import Quality
 from mizzen.selection.learnt import Learnt
 from mizzen.server.auth import authorization, targets
@@ -133,7 +133,7 @@ class _Passing:
 
 def _drawn(spec: MLGraphSpec, status: MLGraphStatus, passing: _Passing) -> dict[str, Any]:
     states = {each.name: each for each in status.nodes}
-    called, shadows = calls.calls_of(spec), _shadows(spec)
+    called, shadows = callees.calls_of(spec), _shadows(spec)
     nodes = []
     for node in spec.ordered():
         known = states.get(node.name)

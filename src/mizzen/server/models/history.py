@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.errors import NotFound
-from mizzen.kinds.meta import Ref, format_time
+from mizzen.kinds.schema.resource import Ref, format_time
 from mizzen.server.admission.model_family import normal
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http import list_responses

@@ -14,9 +14,9 @@ from starlette.routing import Route
 from mizzen.access.policy import Actor
 from mizzen.errors import Conflict, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import unknown
-from mizzen.kinds.meta import Ref, Resource, format_time
 from mizzen.kinds.model import Current, ModelStatus
+from mizzen.kinds.schema.findings import unknown
+from mizzen.kinds.schema.resource import Ref, Resource, format_time
 from mizzen.kinds.text.versions import normal_version
 from mizzen.reconcile.recorder import Note
 from mizzen.server.admission import create_guards, decode, field_managers, model_family

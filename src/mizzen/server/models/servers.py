@@ -14,8 +14,8 @@ from starlette.routing import Route
 from mizzen.access.policy import Actor
 from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context, Warn
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.findings import Context, Warn
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.reconcile.recorder import Note
 from mizzen.runs.checkpoints import Checkpoint
 from mizzen.server.admission import (

@@ -8,8 +8,8 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from mizzen.errors import MizzenError, NotFound
-from mizzen.kinds.findings import close_to
-from mizzen.kinds.meta import Ref, Resource
+from mizzen.kinds.schema.findings import close_to
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.server.admission import model_family
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import plane_of

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from mizzen.access.policy import Actor
 from mizzen.errors import Conflict, DeadlineExceeded, NotFound
-from mizzen.kinds.meta import ACTOR_ANNOTATION, Ref, Resource, Status
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Ref, Resource, Status
 from mizzen.server.admission import model_family
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import plane_of

@@ -9,8 +9,8 @@ from typing import Any
 from starlette.requests import Request
 
 from mizzen.errors import Fault, Invalid, NotFound
-from mizzen.kinds.meta import ACTOR_ANNOTATION, API_VERSION, DEFAULT_NAMESPACE, Ref, Resource, format_time
 from mizzen.kinds.model import normal_version, version_object_name
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, API_VERSION, DEFAULT_NAMESPACE, Ref, Resource, format_time
 from mizzen.kinds.serving import url_of
 from mizzen.kinds.training import TrainingJobStatus
 from mizzen.server.admission import model_family

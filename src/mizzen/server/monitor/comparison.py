@@ -17,8 +17,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from mizzen.errors import BadRequest, MizzenError
-from mizzen.kinds.meta import Ref
 from mizzen.kinds.monitor import SCALARS, path_of, tool_path
+from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.text.versions import normal_version
 from mizzen.runs.places import UNVERSIONED
 from mizzen.runs.scalars.curve import KEPT, Point

@@ -10,9 +10,9 @@ from starlette.routing import Route
 
 from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Meta, Ref, Resource, Status
 from mizzen.kinds.monitor import SCALARS, first, page_path, tool_path
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Meta, Ref, Resource, Status
 from mizzen.server.admission import decode, field_managers, model_family, privileged_fields
 from mizzen.server.auth import audit, authorization, targets
 from mizzen.server.deletion import cascade

@@ -18,8 +18,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from mizzen.errors import BadRequest, MizzenError, NotFound, TooLarge, Unavailable
-from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.monitor import SCALARS, page_path, tool_path
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.workload import WorkloadStatus
 from mizzen.server.http.context import plane_of
 from mizzen.server.http.streaming import until_stopped

@@ -15,7 +15,7 @@ from datetime import datetime
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from mizzen.kinds.meta import DEFAULT_NAMESPACE, Ref
+from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref
 from mizzen.server.auth.authentication import Known
 
 COOKIE = "mizzen-monitor"

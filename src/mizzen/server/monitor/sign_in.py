@@ -22,8 +22,8 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from mizzen.errors import Forbidden, MizzenError, Unauthenticated, Unavailable, UnsupportedMediaType
-from mizzen.kinds.meta import DEFAULT_NAMESPACE, Ref
 from mizzen.kinds.monitor import page_path, path_of, tool_path
+from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref
 from mizzen.server.auth import authorization, targets
 from mizzen.server.auth.authentication import Identity, Known
 from mizzen.server.http.context import plane_of

@@ -9,8 +9,8 @@ from typing import Any, Self
 from starlette.requests import Request
 
 from mizzen.errors import BadRequest, Conflict, Fault, Invalid
-from mizzen.kinds.findings import unknown
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.findings import unknown
+from mizzen.kinds.schema.resource import Resource
 from mizzen.server.http.query import LARGEST, Query
 from mizzen.server.http.request_bodies import read_object
 

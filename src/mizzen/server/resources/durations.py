@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from mizzen.kinds.meta import parse_time
+from mizzen.kinds.schema.resource import parse_time
 
 MINUTE, HOUR, DAY = 60, 60 * 60, 24 * 60 * 60
 YEAR = 365 * DAY

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from mizzen.errors import BadRequest
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.meta import API_VERSION, Resource
+from mizzen.kinds.schema.resource import API_VERSION, Resource
 from mizzen.server.http import list_responses
 from mizzen.server.http.context import plane_of
 from mizzen.server.http.query import Query

@@ -8,8 +8,8 @@ from mizzen.access.policy import Actor, Verb
 from mizzen.errors import Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.findings import suggestion
-from mizzen.kinds.meta import Ref, Resource, name_fault
+from mizzen.kinds.schema.findings import suggestion
+from mizzen.kinds.schema.resource import Ref, Resource, name_fault
 from mizzen.server.admission import decode
 from mizzen.server.auth import authorization, role_bindings, targets
 from mizzen.server.http.context import plane_of

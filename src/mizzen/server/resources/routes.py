@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from mizzen.kinds.meta import API_VERSION, Resource
+from mizzen.kinds.schema.resource import API_VERSION, Resource
 from mizzen.server.admission import create_guards, decode
 from mizzen.server.auth import authorization, targets
 from mizzen.server.deletion import cascade

@@ -10,8 +10,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.errors import BadRequest, Fault, Invalid, NotFound
-from mizzen.kinds.findings import Warn, unknown
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.findings import Warn, unknown
+from mizzen.kinds.schema.resource import Resource
 from mizzen.patches import json_patch, merge
 from mizzen.server.admission import field_validation
 from mizzen.server.admission.field_validation import Strictness

@@ -16,8 +16,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.errors import BadRequest, Conflict, Fault, Invalid
-from mizzen.kinds.findings import faults_of
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.findings import faults_of
+from mizzen.kinds.schema.resource import Resource
 from mizzen.patches import json_patch, merge
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import plane_of

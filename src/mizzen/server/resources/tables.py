@@ -1,6 +1,6 @@
 """Objects as `meta.k8s.io/v1` Tables, which is how kubectl wants what it prints: the server knows which columns. Pure.
 
-Columns are those of `kinds/called.py`, between NAME and AGE; after it, for `-o wide`, those that need room, and who
+Columns are those of `kinds/schema/kind_names.py`, between NAME and AGE; after it, for `-o wide`, those that need room, and who
 wrote the object last. Objects come in their wire form, so those of Kubernetes' own kinds can be shown as well.
 """
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-from mizzen.kinds import columns
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.meta import ACTOR_ANNOTATION
+from mizzen.kinds.schema import columns
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION
 from mizzen.server.resources import durations
 
 META = "meta.k8s.io/v1"

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from mizzen.errors import BadRequest, MizzenError
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import API_VERSION, Resource
+from mizzen.kinds.schema.resource import API_VERSION, Resource
 from mizzen.kinds.text import selectors
 from mizzen.server.http.errors import status_body
 from mizzen.server.http.query import Query

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mizzen.errors import BadRequest, NotFound
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.server.http.context import Plane, plane_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.streaming import closing, until_stopped

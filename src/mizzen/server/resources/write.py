@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse, Response
 
 from mizzen.errors import BadRequest, Conflict, NotFound
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.findings import Context, Warn
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.findings import Context, Warn
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.patches import json_patch, merge
 from mizzen.patches.managed import Manager
 from mizzen.server.admission import (

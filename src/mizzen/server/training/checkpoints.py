@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from mizzen.errors import Conflict, Fault, MizzenError, NotFound
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.runs.checkpoints import Checkpoint
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http import list_responses, tar_stream

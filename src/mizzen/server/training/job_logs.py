@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from mizzen.errors import BadRequest, NotFound
-from mizzen.kinds.findings import suggestion
+from mizzen.kinds.schema.findings import suggestion
 from mizzen.kinds.text import durations
 from mizzen.runs import logs
 from mizzen.runs.places import JobPlace

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from mizzen.errors import Expired, Invalid, NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import Ref, Resource, format_time, parse_time
+from mizzen.kinds.schema.resource import Ref, Resource, format_time, parse_time
 from mizzen.kinds.training import LEADERS, TrainingJobSpec, TrainingJobStatus
 from mizzen.runs import progress, records
 from mizzen.runs.checkpoints import Checkpoint

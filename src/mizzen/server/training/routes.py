@@ -18,8 +18,8 @@ from starlette.routing import Route
 from mizzen.access.policy import Actor
 from mizzen.errors import AlreadyExists, BadRequest, Conflict, Fault, Invalid
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context, Warn, suggestion
-from mizzen.kinds.meta import ACTOR_ANNOTATION, Meta, Ref, Resource, Status, format_time
+from mizzen.kinds.schema.findings import Context, Warn, suggestion
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Meta, Ref, Resource, Status, format_time
 from mizzen.kinds.text.versions import normal_version
 from mizzen.kinds.training import Terminated
 from mizzen.reconcile.recorder import Note

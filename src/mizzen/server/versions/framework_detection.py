@@ -11,7 +11,7 @@ from mizzen.blobs import formats
 from mizzen.blobs.files import Entry
 from mizzen.blobs.formats import MOST_LOOKED_AT, Look, marked
 from mizzen.errors import Fault, Invalid
-from mizzen.kinds.findings import suggestion
+from mizzen.kinds.schema.findings import suggestion
 from mizzen.server.versions.sources import Said
 
 _OBJECT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")

@@ -24,7 +24,7 @@ from mizzen.blobs.spool import Spool
 from mizzen.blobs.uploads import Uploads
 from mizzen.blobs.wanted import Wanted, in_thread
 from mizzen.errors import Fault, Forbidden, Invalid, NotFound
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.server.admission import model_family
 from mizzen.server.auth.authorization import actor_of
 from mizzen.server.http.context import Plane, plane_of

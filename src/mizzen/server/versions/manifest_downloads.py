@@ -18,8 +18,8 @@ from mizzen.blobs.spool import Spool
 from mizzen.blobs.wanted import in_thread
 from mizzen.errors import AlreadyExists, Forbidden, MizzenError
 from mizzen.kinds import catalog
-from mizzen.kinds.fetching import Progress
-from mizzen.kinds.meta import ACTOR_ANNOTATION, Ref, Resource
+from mizzen.kinds.rules.archive_progress import Progress
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec, ModelFile
 from mizzen.reconcile.controller import find
 from mizzen.server.admission import create_guards, decode

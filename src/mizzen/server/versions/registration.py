@@ -17,7 +17,7 @@ from starlette.requests import Request
 from mizzen.access.policy import Actor
 from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, NotFound, Unavailable
 from mizzen.kinds import catalog
-from mizzen.kinds.meta import ACTOR_ANNOTATION, Ref, Resource
+from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Ref, Resource
 from mizzen.kinds.text.versions import given_version, normal_version
 from mizzen.server.admission import create_guards, decode, field_managers, model_family
 from mizzen.server.admission.decode import Draft

@@ -21,9 +21,9 @@ from mizzen.blobs.files import Entry
 from mizzen.blobs.wanted import in_thread
 from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import Context, Warn
-from mizzen.kinds.meta import Meta, Ref, Resource
 from mizzen.kinds.model import version_object_name
+from mizzen.kinds.schema.findings import Context, Warn
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.kinds.text.versions import given_version
 from mizzen.server.admission import create_guards, decode, field_managers, model_family, privileged_fields
 from mizzen.server.admission.decode import same

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from mizzen.blobs import content, download, git
 from mizzen.blobs.intake import path_fault
 from mizzen.errors import Fault, Invalid
-from mizzen.kinds.findings import unknown
+from mizzen.kinds.schema.findings import unknown
 from mizzen.kinds.text import requirements
 
 TEXTS = ("framework", "entrypoint", "python", "image", "parentJob")

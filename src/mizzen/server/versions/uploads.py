@@ -21,7 +21,7 @@ from mizzen.blobs import content
 from mizzen.blobs.files import Blob
 from mizzen.blobs.uploads import Uploads
 from mizzen.errors import BadRequest, NotFound
-from mizzen.kinds.meta import Ref
+from mizzen.kinds.schema.resource import Ref
 from mizzen.server.admission import model_family
 from mizzen.server.auth import targets
 from mizzen.server.auth.authorization import require

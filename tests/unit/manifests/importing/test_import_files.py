@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.errors import NotFound
-from mizzen.kinds.meta import NAME
+from mizzen.kinds.schema.resource import NAME
 from mizzen.manifests.importing import files
 from mizzen.manifests.importing.labels import free, joined, label
 from mizzen.manifests.importing.shares import per_cent

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mizzen.kinds.meta import format_time
+from mizzen.kinds.schema.resource import format_time
 from mizzen.server.resources import durations
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from mizzen.controllers.happenings import Happenings
-from mizzen.kinds.meta import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.kinds.workload import MODEL_LABEL
 from mizzen.reconcile.recorder import Note
 from mizzen.server.auth import targets

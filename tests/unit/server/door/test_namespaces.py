@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.admission import namespaced_store
 from mizzen.stores.sqlite import SqliteStore
 from tests.unit.server.door.test_protobuf import KUBECTL

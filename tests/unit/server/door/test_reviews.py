@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from tests.unit.server.door.test_protobuf import ACCESS, part, sent
 from tests.unit.server.harness import HERE, TOKEN, Harness, serving
 from tests.unit.server.test_resources import model

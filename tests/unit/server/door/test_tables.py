@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mizzen.kinds.catalog import BY_NAME, KINDS, Kind
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.resources import tables
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -20,8 +20,8 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
-from mizzen.kinds.caps import Most
-from mizzen.kinds.meta import Part, Present
+from mizzen.kinds.schema.resource import Part, Present
+from mizzen.kinds.schema.size_limits import Most
 
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 _SCALARS: dict[type, dict[str, Any]] = {

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.findings import Context, Finding
-from mizzen.kinds.meta import Part, name_fault
+from mizzen.kinds.schema.findings import Context, Finding
+from mizzen.kinds.schema.resource import Part, name_fault
 from mizzen.kinds.text import references
 from mizzen.kinds.text.versions import Version
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union, get_args, ge
 from pydantic import ValidationError
 
 from mizzen.errors import Fault
-from mizzen.kinds import caps, partial
-from mizzen.kinds.called import CLOSE
+from mizzen.kinds.schema import lenient_decode, size_limits
+from mizzen.kinds.schema.kind_names import CLOSE
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-    from mizzen.kinds.meta import Part
+    from mizzen.kinds.schema.resource import Part
 
 MOST = 100
 """Unknown fields and wrong types of one object, and faults of one check, that are told: looking for what was meant
@@ -116,7 +116,7 @@ def examine(model: type[Part], data: Any, path: str, context: Context, *, strict
     `strict` is for what people send: no unknown fields, and no more entries than `caps` allows. What was meant by an
     unknown field is not reported as missing.
     """
-    data, long = caps.without_excess(model, data, path) if strict else (data, ())
+    data, long = size_limits.without_excess(model, data, path) if strict else (data, ())
     if broken := tuple(islice(_not_unicode(data, path), MOST)):
         return Findings((*long, *broken))  # nothing else could even be written down
     strange = tuple(_few(unknown_in(model, data, path), path)) if strict else ()
@@ -136,7 +136,7 @@ def examine(model: type[Part], data: Any, path: str, context: Context, *, strict
 
 def checks(part: Part, path: str, context: Context) -> Iterator[Finding]:
     """What the part, and every part within it, says of itself."""
-    from mizzen.kinds.meta import Part
+    from mizzen.kinds.schema.resource import Part
 
     yield from _first(part.check(path, context))
     for name, info in type(part).model_fields.items():
@@ -250,7 +250,7 @@ def _typed(model: type[Part], data: Any, path: str) -> tuple[Part | None, tuple[
     except ValidationError as error:
         items = _errors(error)
         places = frozenset(_path(path, item["loc"]) for item in items)
-        return partial.read(model, text), _faults(items, path), places
+        return lenient_decode.read(model, text), _faults(items, path), places
 
 
 def _not_unicode(data: Any, path: str) -> Iterator[Fault]:
@@ -275,7 +275,7 @@ def _within(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _unknown_within(annotation: Any, value: Any, path: str) -> Iterator[tuple[Fault, str | None]]:
-    from mizzen.kinds.meta import Part
+    from mizzen.kinds.schema.resource import Part
 
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 from mizzen.errors import Fault
 
 if TYPE_CHECKING:
-    from mizzen.kinds.meta import Part
+    from mizzen.kinds.schema.resource import Part
 
 ALTOGETHER = 300_000
 """Entries of one spec, at every depth: lists within lists are many soon. A tensor has its share of them."""
@@ -77,7 +77,7 @@ def _value(annotation: Any, rules: Iterable[Any], value: Any, path: str, found: 
 
 
 def _within(annotation: Any, value: Any, path: str, found: list[Fault]) -> Any:
-    from mizzen.kinds.meta import Part
+    from mizzen.kinds.schema.resource import Part
 
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:

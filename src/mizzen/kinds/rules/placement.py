@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from mizzen.kinds.meta import Resource
+from mizzen.kinds.schema.resource import Resource
 
 HOSTNAME = "kubernetes.io/hostname"
 """A label that every Node has, whether or not somebody wrote it."""

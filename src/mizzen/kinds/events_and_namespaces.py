@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mizzen.kinds.meta import Part, Spec, Status
+from mizzen.kinds.schema.resource import Part, Spec, Status
 
 CORE_VERSION = "v1"
 """The apiVersion of all of them."""

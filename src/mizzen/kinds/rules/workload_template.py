@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from mizzen.errors import Invalid
-from mizzen.kinds.meta import Meta, Resource
 from mizzen.kinds.model import Artifact, ModelVersionSpec, version_object_name
 from mizzen.kinds.parts import env
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.serving import InferenceModelSpec, workload_name
 from mizzen.kinds.workload import MODEL_LABEL, RELOAD_REFUSED, WorkloadStatus
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from mizzen.kinds.called import Column
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.schema import schema_of
+from mizzen.kinds.schema.crd_schema import schema_of
+from mizzen.kinds.schema.kind_names import Column
 
 CONDITION = "condition:"
 

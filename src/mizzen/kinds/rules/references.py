@@ -13,11 +13,11 @@ from mizzen.errors import Fault
 from mizzen.kinds.access import RoleBindingSpec
 from mizzen.kinds.application import spec as application
 from mizzen.kinds.application.spec import ApplicationSpec
-from mizzen.kinds.findings import Finding, Warn
-from mizzen.kinds.meta import Ref, Resource
 from mizzen.kinds.model import ModelSpec, version_object_name
 from mizzen.kinds.parts import env
 from mizzen.kinds.parts.env import EnvVar
+from mizzen.kinds.schema.findings import Finding, Warn
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.kinds.text import references
 from mizzen.kinds.training import TrainingJobSpec

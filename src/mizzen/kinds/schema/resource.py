@@ -25,7 +25,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
 from mizzen.errors import Fault, Invalid
-from mizzen.kinds.findings import Context, Finding, faults_of
+from mizzen.kinds.schema.findings import Context, Finding, faults_of
 
 API_GROUP = "mizzen.dev"
 API_VERSION = f"{API_GROUP}/v1alpha1"

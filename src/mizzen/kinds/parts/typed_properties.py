@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import Field, ValidationError
 
 from mizzen.errors import Fault
-from mizzen.kinds import partial
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import Context, Finding, examine, suggestion
-from mizzen.kinds.meta import Part, Present
+from mizzen.kinds.schema import lenient_decode
+from mizzen.kinds.schema.findings import Context, Finding, examine, suggestion
+from mizzen.kinds.schema.resource import Part, Present
+from mizzen.kinds.schema.size_limits import Most
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Typed(Part):
     def readable_properties(self) -> Part | None:
         """As `typed`, without what has faults, and with blanks where it had to be. For checks, which see the rest."""
         known = find(self.types, self.type)
-        return partial.read(known.properties, json.dumps(self.properties)) if known else None
+        return lenient_decode.read(known.properties, json.dumps(self.properties)) if known else None
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         known = find(self.types, self.type)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mizzen.errors import Fault
-from mizzen.kinds.findings import Context, Finding, Warn, close_to, suggestion
-from mizzen.kinds.graph.order import cycles
+from mizzen.kinds.graph.topological_order import cycles
 from mizzen.kinds.parts.pods import Container, image_warning
-from mizzen.kinds.parts.typed import repeated
+from mizzen.kinds.parts.typed_properties import repeated
+from mizzen.kinds.schema.findings import Context, Finding, Warn, close_to, suggestion
 
 if TYPE_CHECKING:
     from mizzen.kinds.graph.cascades import Cascade

@@ -8,8 +8,8 @@ from mizzen.errors import Fault
 from mizzen.kinds.application import components, steps
 from mizzen.kinds.application.components import Component
 from mizzen.kinds.application.workflow import Placed
-from mizzen.kinds.findings import Finding, Warn, close_to, suggestion
-from mizzen.kinds.parts import typed
+from mizzen.kinds.parts import typed_properties
+from mizzen.kinds.schema.findings import Finding, Warn, close_to, suggestion
 
 
 def usage_findings(parts: Mapping[str, Component], placed: tuple[Placed, ...]) -> Iterator[Finding]:
@@ -76,10 +76,10 @@ def _called_after(one: Placed, component: str) -> bool:
 
 
 def _applies(one: Placed) -> tuple[components.Family, ...]:
-    known = typed.find(steps.TYPES, one.step.type)
+    known = typed_properties.find(steps.TYPES, one.step.type)
     return known.applies if known else ()
 
 
 def _once(one: Placed) -> bool:
-    known = typed.find(steps.TYPES, one.step.type)
+    known = typed_properties.find(steps.TYPES, one.step.type)
     return known is not None and known.once

@@ -12,9 +12,9 @@ from pydantic.fields import FieldInfo
 from mizzen import frameworks
 from mizzen.errors import NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.findings import suggestion
-from mizzen.kinds.meta import Part
-from mizzen.kinds.metadata import Metadata
+from mizzen.kinds.schema.findings import suggestion
+from mizzen.kinds.schema.metadata import Metadata
+from mizzen.kinds.schema.resource import Part
 
 
 def told(path: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import CoreConfig, CoreSchema, SchemaValidator, core_schema
 
 if TYPE_CHECKING:
-    from mizzen.kinds.meta import Part
+    from mizzen.kinds.schema.resource import Part
 
 _CONFIG = CoreConfig(extra_fields_behavior="ignore", validate_by_name=True, validate_by_alias=True)
 _BLANKS: Mapping[str, Any] = {"str": "", "literal": "", "int": 0, "float": 0.0, "bool": False, "tuple": ()}

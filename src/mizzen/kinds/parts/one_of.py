@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from mizzen.errors import Fault
-from mizzen.kinds.findings import Context
-from mizzen.kinds.meta import Part
+from mizzen.kinds.schema.findings import Context
+from mizzen.kinds.schema.resource import Part
 
 
 def given(part: Part, fields: Sequence[str]) -> tuple[str, ...]:

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.caps import Most
-from mizzen.kinds.findings import unknown
-from mizzen.kinds.meta import Part, name_fault
+from mizzen.kinds.schema.findings import unknown
+from mizzen.kinds.schema.resource import Part, name_fault
+from mizzen.kinds.schema.size_limits import Most
 
 SERVER_SIDE = (
     "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",

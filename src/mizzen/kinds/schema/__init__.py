@@ -1,0 +1,4 @@
+"""The machinery every kind is declared with: resources, metadata, findings, columns, conditions, explain, CRD schemas.
+
+No kind is declared here.
+"""
