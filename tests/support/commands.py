@@ -154,7 +154,7 @@ def _imported() -> None:
 
     for module in pkgutil.iter_modules(mizzen.cli.__path__, "mizzen.cli."):
         importlib.import_module(module.name)
-    for name in ("mizzen.sdk.client", "mizzen.sdk.locate", "mizzen.manifests.lint", "typer._adapters"):
+    for name in ("mizzen.sdk.client", "mizzen.sdk.connection.locate", "mizzen.manifests.lint", "typer._adapters"):
         importlib.import_module(name)
     importlib.import_module("mizzen.cli.app").command()
 

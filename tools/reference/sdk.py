@@ -10,11 +10,11 @@ from typing import Any
 
 import mizzen
 from mizzen.manifests.lint import Checked
-from mizzen.sdk.applying import Applied
-from mizzen.sdk.comparing import Comparison, FieldChange, FileChange
-from mizzen.sdk.deployment import Deployment
-from mizzen.sdk.payload import Prediction
-from mizzen.sdk.undoing import Undone
+from mizzen.sdk.operations.apply import Applied
+from mizzen.sdk.operations.compare import Comparison, FieldChange, FileChange
+from mizzen.sdk.operations.deploy import Deployment
+from mizzen.sdk.operations.rollback import Undone
+from mizzen.sdk.packaging.tensors import Prediction
 from tools.reference import markdown
 
 INTRO = """\

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mizzen import __version__
-from mizzen.sdk import locate
+from mizzen.sdk.connection import locate
 from mizzen.settings import Settings
 from mizzen.supervisor import launch
 from mizzen.supervisor.home import Home

@@ -99,7 +99,7 @@ def restore(
       mizzen restore mizzen.tar --check
     """
     from mizzen.backups import restoring, shelf
-    from mizzen.sdk import locate
+    from mizzen.sdk.connection import locate
 
     file = shelf.newest(source) if source.is_dir() else source
     folder = locate.data_dir_of(data_dir).absolute()
@@ -124,7 +124,7 @@ def _wanted(data_dir: Path | None, *, keys: bool) -> Wanted:
     from datetime import UTC, datetime
 
     from mizzen.backups.making import Wanted
-    from mizzen.sdk import locate
+    from mizzen.sdk.connection import locate
     from mizzen.settings import Settings
 
     folder = locate.data_dir_of(data_dir)

@@ -60,7 +60,7 @@ class Training:
 
 async def serve(plane: AsyncPlane, training: Training) -> bool:
     """Until the demo answers. False when it was there from an earlier run."""
-    from mizzen.sdk import deployment
+    from mizzen.sdk.operations import deploy
 
     servers = {
         item["spec"]["targetVersion"]: item["metadata"]["name"]
@@ -81,8 +81,8 @@ async def serve(plane: AsyncPlane, training: Training) -> bool:
     current = (model.get("status", {}).get("current") or {}).get("version")
     version = str(current if current in servers else next(iter(servers)))
     await plane.wait_ready(servers[version])
-    await deployment.wait_answering(
-        plane, NAME, version, servers[version], current=version == current, seconds=deployment.TIMEOUT
+    await deploy.wait_answering(
+        plane, NAME, version, servers[version], current=version == current, seconds=deploy.TIMEOUT
     )
     return False
 

@@ -29,7 +29,7 @@ from mizzen.cli.words import (
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
-    from mizzen.sdk.deployment import Deployment
+    from mizzen.sdk.operations.deploy import Deployment
 
 _PATIENCE: Final = 0.5
 """Seconds without an answer after which it is said why."""
@@ -65,7 +65,7 @@ def deploy(
       mizzen deploy folder --name scorer --entrypoint scorer:predict
       mizzen deploy model.joblib --name iris --requirement scikit-learn==1.5.2 --requirement joblib
     """
-    from mizzen.sdk import source
+    from mizzen.sdk.packaging import source
 
     required = words.required(requirements, requirement, none=no_requirements)
     steps = Steps(name)
@@ -289,13 +289,13 @@ class Steps:
             output.note(f"✓ {step}  {time.monotonic() - self._began:.1f} s")
 
     def left(self) -> str:
-        from mizzen.sdk import deployment
+        from mizzen.sdk.operations import deploy as operations_deploy
 
         if self.begun is None:
             return f"{self._last or 'nothing is known to be registered'}; see 'mizzen history {self._model}'"
         if self._last == "current":
             return f"version {self.begun.version} of {self._model} is current, as {self.begun.server}"
-        return deployment.goes_on(self._model, self.begun.version, self.begun.server)
+        return operations_deploy.goes_on(self._model, self.begun.version, self.begun.server)
 
 
 def _positive(value: float) -> float:
@@ -324,7 +324,7 @@ def read_data(text: str, option: str = "--data", example: str = "[[5.1,3.5,1.4,0
 
 async def _unserved(plane: AsyncPlane, name: str) -> str:
     """What to do about a name that nothing answers to."""
-    from mizzen.sdk import references
+    from mizzen.sdk.packaging import references
 
     said = references.parse(name)
     try:

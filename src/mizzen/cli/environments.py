@@ -17,7 +17,7 @@ def environments(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
       mizzen environments
     """
     from mizzen.assemble.environments import kept
-    from mizzen.sdk import locate
+    from mizzen.sdk.connection import locate
 
     items = kept(locate.data_dir_of(data_dir))
     if form is not Format.TABLE:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from mizzen.cli import output
 from mizzen.cli.interrupts import Interrupts
-from mizzen.sdk import stopping
+from mizzen.sdk.connection import stop as connection_stop
 from mizzen.supervisor import client
 from mizzen.supervisor.home import Home
 
@@ -17,10 +17,10 @@ def stop(home: Home, interrupts: Interrupts) -> None:
     """Ends the plane and says what that is; a further interrupt makes it a kill."""
     seen, began = interrupts.count, time.monotonic()
     with suppress(client.SupervisorGone):
-        running = stopping.named(stopping.members(home), stopping.trains(home))
+        running = connection_stop.named(connection_stop.members(home), connection_stop.trains(home))
         output.tell(f"stopping {', '.join(running)} (Ctrl-C again kills)")
     with ThreadPoolExecutor(max_workers=1) as pool:
-        ending = pool.submit(stopping.stop, home)
+        ending = pool.submit(connection_stop.stop, home)
         while not wait((ending,), timeout=0.05).done:
             if interrupts.count > seen:
                 seen = interrupts.count

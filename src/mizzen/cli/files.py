@@ -18,9 +18,9 @@ from mizzen.cli.session import DataDir, Namespace, Output, call
 if TYPE_CHECKING:
     from mizzen.manifests.lint import Checked
     from mizzen.manifests.reader import Document
-    from mizzen.sdk.applying import Applied
     from mizzen.sdk.client import AsyncPlane
-    from mizzen.sdk.comparing import Comparison, FileChange
+    from mizzen.sdk.operations.apply import Applied
+    from mizzen.sdk.operations.compare import Comparison, FileChange
 
 Files = Annotated[
     list[str], typer.Option("--file", "-f", metavar="FILE|DIR|-", help="YAML or JSON; '-' is stdin. Repeatable.")
@@ -52,7 +52,7 @@ def apply(
       mizzen apply -f manifests/ --dry-run
       mizzen get model iris -o yaml | mizzen apply -f -
     """
-    from mizzen.sdk import applying
+    from mizzen.sdk.operations import apply as operations_apply
 
     documents = _read(files)
     items: list[Applied] = []
@@ -63,7 +63,7 @@ def apply(
             output.say(f"{applied}{' (dry run)' if dry_run else ''}")
 
     async def work(plane: AsyncPlane) -> None:
-        done = await applying.apply(plane, documents, dry_run=dry_run, namespace=namespace, tell=tell)
+        done = await operations_apply.apply(plane, documents, dry_run=dry_run, namespace=namespace, tell=tell)
         if wait and not dry_run:
             for applied in done:
                 await plane.wait(applied.kind, applied.name, _done(applied.kind), timeout, namespace=applied.namespace)
@@ -143,10 +143,10 @@ def _read(files: list[str]) -> list[Document]:
 
 
 def _diff_files(files: list[str], namespace: str | None, data_dir: Path | None, form: Format) -> bool:
-    from mizzen.sdk import applying
+    from mizzen.sdk.operations import apply as operations_apply
 
     documents = _read(files)
-    text = call(data_dir, lambda plane: applying.diff(plane, documents, namespace=namespace), namespace)
+    text = call(data_dir, lambda plane: operations_apply.diff(plane, documents, namespace=namespace), namespace)
     if form is not Format.TABLE:
         output.data({"diff": text}, form)
     elif text:
@@ -155,9 +155,9 @@ def _diff_files(files: list[str], namespace: str | None, data_dir: Path | None, 
 
 
 def _diff_versions(versions: list[str], namespace: str | None, data_dir: Path | None, form: Format) -> bool:
-    from mizzen.sdk import comparing
+    from mizzen.sdk.operations import compare
 
-    found = call(data_dir, lambda plane: comparing.compare(plane, versions[0], versions[1]), namespace)
+    found = call(data_dir, lambda plane: compare.compare(plane, versions[0], versions[1]), namespace)
     if form is not Format.TABLE:
         output.data(asdict(found), form)
     else:

@@ -89,7 +89,7 @@ def explain(
         for line in graph_views.explained(name, told):
             output.say(line)
     if "error" in told:
-        from mizzen.sdk import transport
+        from mizzen.sdk.connection import transport
 
         raise transport.error_of(told["code"], str(told["error"]))
 
@@ -124,7 +124,7 @@ def state(
 
 
 def _watch(name: str, namespace: str | None, data_dir: Any) -> None:
-    from mizzen.sdk import locate
+    from mizzen.sdk.connection import locate
 
     place = locate.find(data_dir=data_dir)
     from mizzen.cli import redrawing

@@ -196,7 +196,7 @@ def _refuse_elsewhere(name: str, data_dir: Path | None) -> None:
 
 def _access_logs(data_dir: Path | None) -> list[Path]:
     """Those of all gateways."""
-    from mizzen.sdk import locate
+    from mizzen.sdk.connection import locate
     from mizzen.supervisor.home import Home
 
     folder = Home.of(locate.data_dir_of(data_dir)).logs
@@ -209,7 +209,7 @@ def _access_logs(data_dir: Path | None) -> list[Path]:
 
 
 def _log_file(process: str, data_dir: Path | None) -> Path:
-    from mizzen.sdk import locate
+    from mizzen.sdk.connection import locate
     from mizzen.supervisor.home import Home
 
     folder = Home.of(locate.data_dir_of(data_dir)).logs

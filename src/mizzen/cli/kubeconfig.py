@@ -21,7 +21,7 @@ from mizzen.cli.session import DataDir, Namespace, call
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
-    from mizzen.sdk.locate import Place
+    from mizzen.sdk.connection.locate import Place
 
 NAME = "mizzen"
 """Of cluster and context. Users add their own: files are merged by name, and other clusters have an admin, too."""
@@ -88,7 +88,7 @@ class Known:
 
 def _known(place: Place) -> Known:
     """From the plane's own machine only: a CA that comes over the wire vouches for whoever sent it."""
-    from mizzen.sdk import locate
+    from mizzen.sdk.connection import locate
 
     if place.data_dir is None:
         raise errors.BadRequest(

@@ -13,8 +13,8 @@ from mizzen.cli import output
 from mizzen.cli.interrupts import Interrupts
 from mizzen.errors import MizzenError
 from mizzen.sdk.client import AsyncPlane
-from mizzen.sdk.locate import Place
-from mizzen.sdk.tether import KeptTether
+from mizzen.sdk.connection.locate import Place
+from mizzen.sdk.connection.tether import KeptTether
 
 _EVERY: Final = 1.0
 

@@ -153,7 +153,7 @@ def _asked(path: str, context: typer.Context, **query: Any) -> Mapping[str, Any]
 
 def _place(data_dir: Any) -> tuple[str, str | None]:
     """As `locate.find`, without waiting for a plane that is being brought back."""
-    from mizzen.sdk import locate
+    from mizzen.sdk.connection import locate
     from mizzen.supervisor import launch
     from mizzen.supervisor.home import Home, UnusableHome
 

@@ -138,7 +138,7 @@ def repeated(entries: Entries) -> dict[int, str]:
 
 def as_of(revisions: Entries, at: datetime) -> dict[str, Any] | None:
     """The spec that an object had at a time, and from whom. None when it was not there."""
-    from mizzen.sdk.undoing import SPEC_ACTIONS
+    from mizzen.sdk.operations.rollback import SPEC_ACTIONS
 
     until = [entry for entry in revisions if datetime.fromisoformat(entry["time"]) <= at]
     spec = next((entry for entry in reversed(until) if entry["action"] in SPEC_ACTIONS), None)

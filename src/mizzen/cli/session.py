@@ -49,7 +49,7 @@ Namespace = Annotated[
 
 def call(data_dir: Path | None, work: Callable[[AsyncPlane], Awaitable[T]], namespace: str | None = None) -> T:
     """The result of `work` on the plane that is meant. What the plane finds odd is told on stderr, each once."""
-    from mizzen.sdk import locate
+    from mizzen.sdk.connection import locate
 
     place = locate.find(data_dir=data_dir)  # first: without a plane there is no need to wait for the HTTP client
     from mizzen.sdk.client import AsyncPlane

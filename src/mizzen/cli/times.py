@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from mizzen.sdk import times
+from mizzen.sdk.connection import times
 
 
 def option(text: str | None) -> str | None:

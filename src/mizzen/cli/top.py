@@ -70,7 +70,7 @@ def top(
       mizzen top --sort requests
       mizzen top --once -o json
     """
-    from mizzen.sdk import locate
+    from mizzen.sdk.connection import locate
 
     place = locate.find(data_dir=data_dir)
     from mizzen.sdk.client import AsyncPlane

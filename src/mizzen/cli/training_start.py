@@ -17,8 +17,8 @@ from mizzen.cli.session import DataDir, Namespace, Output, call
 from mizzen.cli.words import ModelArgument, NoRequirements, OneRequirement, PythonOption, RequirementsFile
 
 if TYPE_CHECKING:
+    from mizzen.sdk.api.jobs import JobRef
     from mizzen.sdk.client import AsyncPlane
-    from mizzen.sdk.jobs import JobRef
 
 _TYPES: Final = {name.lower(): name for name in ("Chief", "Master", "Worker", "PS", "Evaluator")}
 _COUNT: Final = re.compile(r"\d{1,4}")
@@ -86,7 +86,7 @@ def start(
       mizzen train start iris 2 --dataset s3://flowers/iris --secret bucket --restart OnFailure
       mizzen train start sums --code examples/training/exchange --replicas 2 -- python exchange.py
     """
-    from mizzen.sdk import training
+    from mizzen.sdk.operations import train
 
     if code is not None and version is not None:
         raise typer.BadParameter("--code becomes the next version: give it or VERSION, not both")
@@ -99,7 +99,7 @@ def start(
     required = words.required(requirements, requirement, none=no_requirements)
     if code is None and (required is not None or python is not None):
         raise typer.BadParameter("--requirements and --python are for --code: a version that is there has its own")
-    spec = training.spec_of(
+    spec = train.spec_of(
         command=command,
         params=_params(params, param or []),
         dataset=_dataset(dataset),
@@ -121,14 +121,15 @@ def start(
     async def work(plane: AsyncPlane) -> dict[str, Any]:
         number = version
         if code is not None:
-            from mizzen.sdk import deployment, requiring
+            from mizzen.sdk.operations import deploy
+            from mizzen.sdk.packaging import requirements as packaging_requirements
 
-            training.refuse_unstartable(model, code, spec)
-            added = await deployment.register_code(
+            train.refuse_unstartable(model, code, spec)
+            added = await deploy.register_code(
                 plane, model, code, framework=framework, requirements=required, python=python
             )
             number = str(added["version"])
-            steps.tell(f"registered version {number}{requiring.told(added)}")
+            steps.tell(f"registered version {number}{packaging_requirements.told(added)}")
         job = await _started(plane, model, number or await plane.newest_version(model), spec, steps)
         from mizzen.cli import training_watch
 
@@ -168,7 +169,7 @@ class _Begun(Steps):
 
 
 async def _started(plane: AsyncPlane, model: str, version: str, spec: dict[str, Any], steps: _Begun) -> dict[str, Any]:
-    from mizzen.sdk.jobs import JobRef
+    from mizzen.sdk.api.jobs import JobRef
 
     path = (spec.get("dataset") or {}).get("path")
     if path and plane.place.data_dir is not None and not Path(path).exists():  # noqa: ASYNC240 - once
@@ -181,7 +182,7 @@ async def _started(plane: AsyncPlane, model: str, version: str, spec: dict[str, 
 
 async def _served(plane: AsyncPlane, steps: _Begun) -> dict[str, Any]:
     """The newest checkpoint of the job, ready and current."""
-    from mizzen.sdk.deployment import Deployment
+    from mizzen.sdk.operations.deploy import Deployment
 
     assert steps.job is not None
     steps.ended = True

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from mizzen import errors
 from mizzen.cli import output, training_views
 from mizzen.cli.live import duration
-from mizzen.sdk.training import LOG_ENDS
+from mizzen.sdk.operations.train import LOG_ENDS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from mizzen.sdk.api.jobs import JobRef
     from mizzen.sdk.client import AsyncPlane
-    from mizzen.sdk.jobs import JobRef
 
 _EVERY: Final = 5.0
 """Seconds between lines that only tell of one step more."""

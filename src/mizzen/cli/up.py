@@ -16,7 +16,7 @@ from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Output
 
 if TYPE_CHECKING:
-    from mizzen.sdk.locate import Place
+    from mizzen.sdk.connection.locate import Place
     from mizzen.supervisor.home import Home
 
 _PATIENCE: Final = 2.0
@@ -87,13 +87,13 @@ def down(
       mizzen down
       mizzen down --keep-training
     """
-    from mizzen.sdk import locate, stopping
+    from mizzen.sdk.connection import locate, stop
     from mizzen.supervisor.home import Home
 
     folder = locate.data_dir_of(data_dir)
     home = Home.of(folder)
-    ended = stopping.stop(home, keep_training=keep_training)
-    left = stopping.named(trains := stopping.trains(home), trains) if keep_training else []
+    ended = stop.stop(home, keep_training=keep_training)
+    left = stop.named(trains := stop.trains(home), trains) if keep_training else []
     said = f"ended {', '.join(ended)}" if ended else f"no plane runs in {folder}"
     told = {"ended": ended, "left": left} if keep_training else {"ended": ended}
     output.outcome(told, form, f"{said}; {left[0]} left running" if left else said)
@@ -106,7 +106,7 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
     Example:
       mizzen status -o json
     """
-    from mizzen.sdk import locate
+    from mizzen.sdk.connection import locate
     from mizzen.supervisor import client
     from mizzen.supervisor.home import Home
 
@@ -151,15 +151,15 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
 @contextmanager
 def _told_what_trains(home: Home) -> Iterator[None]:
     """Without a plane: what it left running on request."""
-    from mizzen.sdk import stopping
+    from mizzen.sdk.connection import stop
 
     try:
         yield
     except errors.Unavailable as error:
-        trains = stopping.trains(home)
+        trains = stop.trains(home)
         if not trains:
             raise
-        left = stopping.named(trains, trains)[0]
+        left = stop.named(trains, trains)[0]
         hint = "'mizzen up' takes over what it left, 'mizzen down' ends it"
         raise errors.Unavailable(f"{error.message}; {left} of it left running", hint=hint) from error
 

@@ -18,9 +18,9 @@ from mizzen.assemble import starting
 from mizzen.cli import demo as demonstration
 from mizzen.cli import farewell, live, output, welcome
 from mizzen.cli.interrupts import Interrupts
-from mizzen.sdk import locate, stopping
 from mizzen.sdk.client import AsyncPlane
-from mizzen.sdk.tether import KeptTether
+from mizzen.sdk.connection import locate, stop
+from mizzen.sdk.connection.tether import KeptTether
 from mizzen.supervisor import client, launch, notify
 from mizzen.supervisor.home import Home
 
@@ -52,7 +52,7 @@ def run(settings: Settings, flags: Mapping[str, Any], *, demo: bool, detach: boo
         if interrupts.count:
             farewell.stop(home, interrupts)
         elif tether.lost:
-            stopping.stop(home)
+            stop.stop(home)
             raise errors.Unavailable("the supervisor was lost; the rest was ended", hint=f"see {home.supervisor_log}")
         else:
             output.tell("the plane was stopped")
@@ -144,11 +144,11 @@ def _tied(home: Home) -> KeptTether:
 @contextmanager
 def _undone_on_failure(home: Home) -> Iterator[None]:
     """Also on Ctrl-C: what this command started and could not finish is ended again, not what trained before it."""
-    before = bool(stopping.trains(home))
+    before = bool(stop.trains(home))
     try:
         yield
     except BaseException as error:
-        stopping.stop(home, graceful=False, keep_training=before)
+        stop.stop(home, graceful=False, keep_training=before)
         if isinstance(error, KeyboardInterrupt):
             output.note("interrupted; what had started was ended")
         raise

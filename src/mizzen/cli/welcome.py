@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mizzen.cli import demo, output
-from mizzen.sdk.authorities import GIVEN
 from mizzen.sdk.client import AsyncPlane
-from mizzen.sdk.locate import DEFAULT_DATA_DIR, Place
+from mizzen.sdk.connection.locate import DEFAULT_DATA_DIR, Place
+from mizzen.sdk.connection.tls_trust import GIVEN
 
 
 async def show(place: Place, data_dir: Path, *, strangers: bool = True) -> None:

@@ -13,7 +13,7 @@ from mizzen.kinds.schema import kind_names
 from mizzen.kinds.schema.kind_names import Called
 
 if TYPE_CHECKING:
-    from mizzen.sdk.requiring import Required
+    from mizzen.sdk.packaging.requirements import Required
 
 
 def kinds_and_names(kind: str, names: list[str]) -> list[tuple[Called, list[str]]]:

@@ -14,14 +14,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mizzen.sdk.starting import Graph, Job, MizzenWarning, Model, Monitor, Plane, connect, start
+    from mizzen.sdk.connection.start import Graph, Job, MizzenWarning, Model, Monitor, Plane, connect, start
 
 __all__ = ["Graph", "Job", "MizzenWarning", "Model", "Monitor", "Plane", "connect", "start"]
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from mizzen.sdk import starting
+        from mizzen.sdk.connection import start as connection_start
 
-        return getattr(starting, name)
+        return getattr(connection_start, name)
     raise AttributeError(f"module 'mizzen.sdk' has no attribute {name!r}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mizzen.sdk.jobs import Jobs
-from mizzen.sdk.monitors import Monitors
-from mizzen.sdk.people import People
+from mizzen.sdk.api.access import People
+from mizzen.sdk.api.jobs import Jobs
+from mizzen.sdk.api.monitors import Monitors
 
 
 class AsyncPlane(Jobs, Monitors, People):

@@ -8,25 +8,29 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from mizzen import errors
-from mizzen.sdk import deployment, locate, objects, requiring, stopping
-from mizzen.sdk.calls import DEFAULT_NAMESPACE
+from mizzen.sdk.api.jobs import JobRef
+from mizzen.sdk.api.resources import Selection
+from mizzen.sdk.api.session import DEFAULT_NAMESPACE
 from mizzen.sdk.client import AsyncPlane
-from mizzen.sdk.graph import Graph
-from mizzen.sdk.job import Job
-from mizzen.sdk.jobs import JobRef
-from mizzen.sdk.loop import LoopThread
-from mizzen.sdk.model import Model
-from mizzen.sdk.resources import Selection
-from mizzen.sdk.tether import KeptTether
+from mizzen.sdk.connection import locate
+from mizzen.sdk.connection import stop as connection_stop
+from mizzen.sdk.connection.tether import KeptTether
+from mizzen.sdk.handles.graph import Graph
+from mizzen.sdk.handles.job import Job
+from mizzen.sdk.handles.loop_thread import LoopThread
+from mizzen.sdk.handles.model import Model
+from mizzen.sdk.operations import deploy as operations_deploy
+from mizzen.sdk.packaging import python_objects
+from mizzen.sdk.packaging import requirements as packaging_requirements
 from mizzen.supervisor.home import Home
 
 if TYPE_CHECKING:
     from mizzen.manifests.lint import Checked
-    from mizzen.sdk.applying import Applied, Manifests
-    from mizzen.sdk.comparing import Comparison
-    from mizzen.sdk.payload import Prediction
-    from mizzen.sdk.requiring import Required
-    from mizzen.sdk.undoing import Undone
+    from mizzen.sdk.operations.apply import Applied, Manifests
+    from mizzen.sdk.operations.compare import Comparison
+    from mizzen.sdk.operations.rollback import Undone
+    from mizzen.sdk.packaging.requirements import Required
+    from mizzen.sdk.packaging.tensors import Prediction
 
 T = TypeVar("T")
 
@@ -71,7 +75,7 @@ class Plane:
         on, and the next plane that is started in its data dir takes it over."""
         if self.place.data_dir is None:
             raise errors.BadRequest("only a plane on this machine can be stopped from here")
-        stopping.stop(Home.of(self.place.data_dir), keep_training=keep_training)
+        connection_stop.stop(Home.of(self.place.data_dir), keep_training=keep_training)
         self.close()
 
     def close(self) -> None:
@@ -90,22 +94,22 @@ class Plane:
         python: str | None = None,
         promote: bool = True,
         wait: bool = True,
-        timeout: float = deployment.TIMEOUT,
-        progress: deployment.Progress = deployment.silent,
-    ) -> deployment.Deployment:
+        timeout: float = operations_deploy.TIMEOUT,
+        progress: operations_deploy.Progress = operations_deploy.silent,
+    ) -> operations_deploy.Deployment:
         """Serve a fitted estimator, a function, a class, a path or 'module:object' as the next version of `name`.
 
         `requirements`: packages as for pip, or a file of them, that it is to run with, and nothing else; `python`: such
         as 3.12.
         """
-        with objects.opened(model) as source:
+        with python_objects.opened(model) as source:
             return self._loop.run(
                 self._plane.deploy(
                     name,
                     source.path,
                     framework=framework or source.framework,
                     entrypoint=source.entrypoint,
-                    requirements=requiring.with_pickler(requirements, source.framework, source.path),
+                    requirements=packaging_requirements.with_pickler(requirements, source.framework, source.path),
                     python=python,
                     promote=promote,
                     wait=wait,
@@ -121,7 +125,7 @@ class Plane:
         """
         return self._loop.run(self._plane.undeploy(name, None if version is None else str(version), force=force))
 
-    def scale(self, name: str, replicas: int, *, wait: bool = True, timeout: float = deployment.TIMEOUT) -> str:
+    def scale(self, name: str, replicas: int, *, wait: bool = True, timeout: float = operations_deploy.TIMEOUT) -> str:
         """Let so many processes answer: of an InferenceModel, or of what serves a model's current version. Its name.
 
         With `wait`, until it is so. NotFound; ModelFailed when they cannot be started, DeadlineExceeded.
@@ -135,7 +139,7 @@ class Plane:
         *,
         replicas: int | None = None,
         wait: bool = True,
-        timeout: float = deployment.TIMEOUT,
+        timeout: float = operations_deploy.TIMEOUT,
     ) -> str:
         """Let the number of processes follow the load, within limits: fields of `spec.autoScale`, such as
         {"minReplicas": 0, "maxReplicas": 3}; those that are not given stay as they are. None: let `replicas` say it."""
@@ -261,7 +265,7 @@ class Plane:
         kind: str,
         name: str,
         condition: str = "Ready",
-        timeout: float = deployment.TIMEOUT,
+        timeout: float = operations_deploy.TIMEOUT,
         *,
         namespace: str | None = None,
     ) -> dict[str, Any]:

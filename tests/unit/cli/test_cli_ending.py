@@ -14,8 +14,8 @@ import pytest
 
 from mizzen.cli import farewell, viewer
 from mizzen.cli.interrupts import Interrupts
-from mizzen.sdk import stopping
-from mizzen.sdk.tether import KeptTether
+from mizzen.sdk.connection import stop
+from mizzen.sdk.connection.tether import KeptTether
 from mizzen.supervisor import survivors
 from mizzen.supervisor.client import SupervisorGone, ask
 from mizzen.supervisor.launch import alive, launch
@@ -42,9 +42,9 @@ def nothing_runs(plane: Supervised) -> bool:
 def test_stop_says_what_it_ended(plane: Supervised) -> None:
     plane.apply(plane.spec(f"{UID}.0"))
     plane.running(f"{UID}.0")
-    assert stopping.stop(plane.home) == ["plane", "gateway-0", "supervisor", "1 model process"]
+    assert stop.stop(plane.home) == ["plane", "gateway-0", "supervisor", "1 model process"]
     assert nothing_runs(plane)
-    assert stopping.stop(plane.home) == []
+    assert stop.stop(plane.home) == []
 
 
 def test_stop_can_let_what_trains_go_on(plane: Supervised) -> None:
@@ -52,17 +52,17 @@ def test_stop_can_let_what_trains_go_on(plane: Supervised) -> None:
     plane.apply(plane.spec(f"{UID}.1", lasting=True))
     plane.running(f"{UID}.0")
     pid = plane.pid(f"{UID}.1")
-    assert stopping.stop(plane.home, keep_training=True) == ["plane", "gateway-0", "supervisor", "1 model process"]
-    assert stopping.trains(plane.home) == [f"{UID}.1"]
-    assert stopping.stop(plane.home, keep_training=True) == []
-    assert stopping.stop(plane.home) == [f"{UID}.1 (pid {pid})"]
+    assert stop.stop(plane.home, keep_training=True) == ["plane", "gateway-0", "supervisor", "1 model process"]
+    assert stop.trains(plane.home) == [f"{UID}.1"]
+    assert stop.stop(plane.home, keep_training=True) == []
+    assert stop.stop(plane.home) == [f"{UID}.1 (pid {pid})"]
     assert nothing_runs(plane)
 
 
 def test_stop_says_how_much_trained(plane: Supervised) -> None:
     plane.apply(plane.spec(f"{UID}.0", lasting=True))
     plane.running(f"{UID}.0")
-    assert stopping.stop(plane.home) == ["plane", "gateway-0", "supervisor", "1 training process"]
+    assert stop.stop(plane.home) == ["plane", "gateway-0", "supervisor", "1 training process"]
 
 
 def test_down_says_what_it_left(plane: Supervised) -> None:
@@ -83,7 +83,7 @@ def test_down_says_what_it_left(plane: Supervised) -> None:
 def test_a_start_that_fails_ends_nothing_that_trained_before(plane: Supervised) -> None:
     plane.apply(plane.spec(f"{UID}.0", lasting=True))
     plane.running(f"{UID}.0")
-    stopping.stop(plane.home, keep_training=True)
+    stop.stop(plane.home, keep_training=True)
 
     def start(*processes: ProcessSpec) -> None:
         with viewer._undone_on_failure(plane.home):
@@ -96,8 +96,8 @@ def test_a_start_that_fails_ends_nothing_that_trained_before(plane: Supervised) 
     with pytest.raises(ZeroDivisionError):
         start()
     assert alive(plane.home) is None
-    assert stopping.trains(plane.home) == [f"{UID}.0"]
-    stopping.stop(plane.home)
+    assert stop.trains(plane.home) == [f"{UID}.0"]
+    stop.stop(plane.home)
     with pytest.raises(ZeroDivisionError):
         start(plane.spec(f"{UID}.0", lasting=True))
     assert nothing_runs(plane), "but what it started itself"
@@ -105,7 +105,7 @@ def test_a_start_that_fails_ends_nothing_that_trained_before(plane: Supervised) 
 
 def test_stop_ends_what_a_killed_supervisor_left(plane: Supervised) -> None:
     plane.kill()
-    ended = stopping.stop(plane.home)
+    ended = stop.stop(plane.home)
     assert [what.partition(" ")[0] for what in sorted(ended)] == ["gateway-0", "plane"]
     assert nothing_runs(plane)
 
@@ -143,7 +143,7 @@ def test_before_collecting_an_interrupt_is_an_exception() -> None:
 
 def test_a_tether_ends_the_plane_with_its_process(plane: Supervised) -> None:
     code = (
-        "import os, pathlib, sys\nfrom mizzen.sdk.tether import KeptTether\nfrom mizzen.supervisor.home import Home\n"
+        "import os, pathlib, sys\nfrom mizzen.sdk.connection.tether import KeptTether\nfrom mizzen.supervisor.home import Home\n"
         "tether = KeptTether(Home.of(pathlib.Path(sys.argv[1])))\nos.kill(os.getpid(), 9)\n"
     )
     pid = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", code, str(plane.home.data_dir)])
@@ -198,7 +198,7 @@ def test_signals_wait_for_the_end_of_what_must_not_be_interrupted() -> None:
 
 def test_a_tether_tells_a_stop(plane: Supervised) -> None:
     tether = KeptTether(plane.home)
-    stopping.stop(plane.home)
+    stop.stop(plane.home)
     assert tether.ended.wait(60)
     assert not tether.lost
     with pytest.raises(SupervisorGone):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mizzen.cli import sending
-from mizzen.sdk import upload
+from mizzen.sdk.packaging import upload
 from tests.unit.cli.command import Plane, commanding, failed, mizzen
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.cli import live, output, past, tail, viewer, welcome
-from mizzen.sdk.locate import Place
+from mizzen.sdk.connection.locate import Place
 
 USAGE = {
     "total": {"requestsPerSecond": 12.4, "p50": 0.0015},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.sdk.people import binding_name, targeted
+from mizzen.sdk.api.access import binding_name, targeted
 from tests.unit.cli.command import Plane, commanding, failed
 
 OPEN = "may read and predict everything here: the plane is open to strangers (setting anonymous)"

@@ -17,8 +17,8 @@ import yaml
 
 from mizzen.cli import output, training_views, training_watch
 from mizzen.cli.training_watch import Watching
-from mizzen.sdk import locate
 from mizzen.sdk.client import AsyncPlane
+from mizzen.sdk.connection import locate
 from tests.support.planes import wait_until
 from tests.unit.cli.command import Plane, commanding, failed
 from tests.unit.cli.test_cli_terminal import printed

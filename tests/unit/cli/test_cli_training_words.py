@@ -15,8 +15,8 @@ import pytest
 from mizzen.cli import output, training_views, training_watch
 from mizzen.cli.training_watch import Watching
 from mizzen.kinds.schema.resource import Ref
-from mizzen.sdk import locate
 from mizzen.sdk.client import AsyncPlane
+from mizzen.sdk.connection import locate
 from tests.unit.cli.command import Plane, commanding, failed
 from tests.unit.cli.test_cli_terminal import printed
 from tests.unit.cli.test_cli_training import jobs, meanwhile, started

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from mizzen.sdk import authorities
+from mizzen.sdk.connection import tls_trust
 from mizzen.server.admin.tls_certificates import Certificates
 from mizzen.web.tls import Files
 from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, body_of, publish, request, table_of, until
@@ -42,7 +42,7 @@ def test_a_model_answers_over_one_connection(secured: Gateway, folder: Path) -> 
 
 
 def test_the_refusal_of_a_body_that_is_not_read_to_its_end_arrives(secured: Gateway, folder: Path) -> None:
-    context = authorities.for_url("https://", folder)
+    context = tls_trust.for_url("https://", folder)
     assert isinstance(context, ssl.SSLContext)
     address = "127.0.0.1", secured.port
     with context.wrap_socket(socket.create_connection(address, timeout=60), server_hostname=address[0]) as connection:
@@ -82,4 +82,4 @@ def test_a_certificate_of_somebody_else_is_trusted_on_this_machine_and_renewed(
 def asking(gateway: Gateway, folder: Path) -> httpx2.Client:
     """As programs on this machine do, which find the plane by its folder."""
     url = f"https://127.0.0.1:{gateway.port}"
-    return httpx2.Client(base_url=url, verify=authorities.for_url(url, folder), trust_env=False, timeout=60)
+    return httpx2.Client(base_url=url, verify=tls_trust.for_url(url, folder), trust_env=False, timeout=60)

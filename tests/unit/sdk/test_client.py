@@ -14,9 +14,9 @@ import mizzen
 from mizzen import errors
 from mizzen.kinds.schema.resource import Condition, Ref
 from mizzen.kinds.serving import InferenceModelStatus
-from mizzen.sdk import deployment
 from mizzen.sdk.client import AsyncPlane
-from mizzen.sdk.locate import Place
+from mizzen.sdk.connection.locate import Place
+from mizzen.sdk.operations import deploy
 from tests.support.answers import Answers, answering
 from tests.unit.server.harness import TOKEN, Harness, serving
 
@@ -128,7 +128,7 @@ def test_a_model_that_cannot_be_served_leaves_only_its_version(
 
 def test_what_nobody_vouched_for_is_said_once_with_what_to_do(control: Harness, inference: Answers) -> None:
     path = control.file("model.joblib")
-    said = f"'model.joblib' is a pickle, and {deployment.UNTRUSTED}: an admin of the model has to vouch for it"
+    said = f"'model.joblib' is a pickle, and {deploy.UNTRUSTED}: an admin of the model has to vouch for it"
     controllers = Controllers(
         control, inference, Condition(type="Ready", status="False", reason="LoadFailed", message=said)
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.errors import BadRequest, Forbidden, Unavailable
-from mizzen.sdk import locate
+from mizzen.sdk.connection import locate
 from mizzen.supervisor import launch
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import Listener

@@ -15,9 +15,9 @@ import pytest
 import mizzen
 from mizzen import errors
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
-from mizzen.sdk import warned
 from mizzen.sdk.client import AsyncPlane
-from mizzen.sdk.locate import Place
+from mizzen.sdk.connection import warnings as connection_warnings
+from mizzen.sdk.connection.locate import Place
 from mizzen.server.versions.routes import MOST_AT_ONCE
 from tests.unit.server.harness import TOKEN, Harness, serving
 
@@ -86,7 +86,7 @@ def test_warnings_of_reading_and_of_the_plane_are_pythons(plane: mizzen.Plane) -
 
 def test_headers_are_read_as_http_writes_them() -> None:
     headers = [r'299 - "spec: a \"b\" \\ c"', '299 mizzen "two", 299 - "three"', '199 - "other"', '299 - "two"']
-    assert warned.texts(headers) == ['spec: a "b" \\ c', "two", "three"]
+    assert connection_warnings.texts(headers) == ['spec: a "b" \\ c', "two", "three"]
 
 
 def test_a_change_by_somebody_else_meanwhile_is_written_over(control: Harness) -> None:

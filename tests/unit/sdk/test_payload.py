@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
 from mizzen.errors import BadRequest
-from mizzen.sdk import payload
-from mizzen.sdk.payload import Tensor
+from mizzen.sdk.packaging import tensors
+from mizzen.sdk.packaging.tensors import Tensor
 
 IRIS = (Tensor("input", "FP64", (-1, 4)),)
 SHAPES = nps.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4)
@@ -39,8 +39,8 @@ class Frame:
 
 
 def through_the_wire(inputs: Any) -> dict[str, Any]:
-    sent = json.loads(json.dumps(payload.encode(inputs), allow_nan=False))
-    return dict(payload.decode({"outputs": sent}).outputs)
+    sent = json.loads(json.dumps(tensors.encode(inputs), allow_nan=False))
+    return dict(tensors.decode({"outputs": sent}).outputs)
 
 
 @given(NUMBERS.flatmap(lambda dtype: nps.arrays(dtype, SHAPES, elements=_elements(dtype))))
@@ -63,7 +63,7 @@ def test_texts_come_back_as_they_went(texts: list[str]) -> None:
 
 @given(nps.arrays(np.float64, nps.array_shapes(min_dims=2, max_dims=2, min_side=1), elements=st.floats(-1e6, 1e6)))
 def test_lists_are_sent_as_their_arrays(array: Any) -> None:
-    assert payload.encode(array.tolist()) == payload.encode(array)
+    assert tensors.encode(array.tolist()) == tensors.encode(array)
 
 
 @pytest.mark.parametrize(
@@ -81,32 +81,32 @@ def test_lists_are_sent_as_their_arrays(array: Any) -> None:
     ],
 )
 def test_datatypes_are_inferred(inputs: Any, datatype: str, shape: list[int]) -> None:
-    (tensor,) = payload.encode(inputs)
+    (tensor,) = tensors.encode(inputs)
     assert (tensor["name"], tensor["datatype"], tensor["shape"]) == ("input", datatype, shape)
 
 
 def test_the_signature_gives_name_datatype_and_the_row_of_a_flat_list() -> None:
     wanted = {"name": "input", "datatype": "FP64", "shape": [1, 4], "data": [5.0, 3.0, 1.0, 0.0]}
-    assert payload.encode([[5, 3, 1, 0]], IRIS) == [wanted]
-    assert payload.encode([5, 3, 1, 0], IRIS) == [wanted]
-    assert payload.encode({"input": [[5, 3, 1, 0]]}, IRIS) == [wanted]
-    assert payload.encode(np.array([[5, 3, 1, 0]], object), IRIS) == [wanted]
+    assert tensors.encode([[5, 3, 1, 0]], IRIS) == [wanted]
+    assert tensors.encode([5, 3, 1, 0], IRIS) == [wanted]
+    assert tensors.encode({"input": [[5, 3, 1, 0]]}, IRIS) == [wanted]
+    assert tensors.encode(np.array([[5, 3, 1, 0]], object), IRIS) == [wanted]
 
 
 def test_columns_of_a_table_become_named_inputs() -> None:
     signature = (Tensor("age", "INT64", (-1, 1)), Tensor("city", "BYTES", (-1,)))
     frame = Frame({"age": [30, 40], "city": ["a", "b"]})
-    age, city = payload.encode(frame, signature)
+    age, city = tensors.encode(frame, signature)
     assert age == {"name": "age", "datatype": "INT64", "shape": [2, 1], "data": [30, 40]}
     assert city == {"name": "city", "datatype": "BYTES", "shape": [2], "data": ["a", "b"]}
     rows = np.array([[30, "a"], [40, "b"]], object)
-    assert payload.encode(rows, signature) == [age, city]
-    assert [tensor["name"] for tensor in payload.encode(frame)] == ["age", "city"]
+    assert tensors.encode(rows, signature) == [age, city]
+    assert [tensor["name"] for tensor in tensors.encode(frame)] == ["age", "city"]
 
 
 def test_a_table_for_a_model_of_one_input_is_one_tensor() -> None:
     frame = Frame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
-    (tensor,) = payload.encode(frame, (Tensor("input", "FP64", (-1, 2)),))
+    (tensor,) = tensors.encode(frame, (Tensor("input", "FP64", (-1, 2)),))
     assert (tensor["name"], tensor["shape"], tensor["data"]) == ("input", [2, 2], [1.0, 3.0, 2.0, 4.0])
 
 
@@ -131,33 +131,33 @@ def test_a_table_for_a_model_of_one_input_is_one_tensor() -> None:
 )
 def test_what_cannot_be_sent_is_explained(inputs: Any, signature: tuple[Tensor, ...], says: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        payload.encode(inputs, signature)
+        tensors.encode(inputs, signature)
     assert says in caught.value.message
 
 
 def test_prediction_with_one_output_is_an_array() -> None:
     one = {"name": "predict", "datatype": "INT64", "shape": [2], "data": [0, 1]}
-    prediction = payload.decode({"model_name": "iris", "model_version": "3", "id": "x", "outputs": [one]})
+    prediction = tensors.decode({"model_name": "iris", "model_version": "3", "id": "x", "outputs": [one]})
     assert (prediction.model, prediction.model_version, prediction.id) == ("iris", "3", "x")
     assert prediction.array.tolist() == [0, 1]
-    two = payload.decode({"model_name": "iris", "outputs": [one, one | {"name": "other"}]})
+    two = tensors.decode({"model_name": "iris", "outputs": [one, one | {"name": "other"}]})
     with pytest.raises(BadRequest, match="2 outputs: predict, other"):
         _ = two.array
 
 
 def test_v2_bodies_are_told_from_inputs_named_inputs() -> None:
     tensor = {"name": "x", "datatype": "INT64", "shape": [1], "data": [1]}
-    assert payload.is_v2({"inputs": [tensor]})
-    assert not payload.is_v2({"inputs": [1, 2]})
-    assert not payload.is_v2([[1, 2]])
+    assert tensors.is_v2({"inputs": [tensor]})
+    assert not tensors.is_v2({"inputs": [1, 2]})
+    assert not tensors.is_v2([[1, 2]])
 
 
 def test_rows_may_be_objects_of_columns() -> None:
-    columns = (payload.Tensor("city", "BYTES", (-1,)), payload.Tensor("age", "FP64", (-1,)))
-    sent = payload.encode([{"age": 3, "city": "Oslo"}, {"city": "Rome", "age": 4.5}], columns)
+    columns = (tensors.Tensor("city", "BYTES", (-1,)), tensors.Tensor("age", "FP64", (-1,)))
+    sent = tensors.encode([{"age": 3, "city": "Oslo"}, {"city": "Rome", "age": 4.5}], columns)
     assert {tensor["name"]: (tensor["datatype"], tensor["data"]) for tensor in sent} == {
         "age": ("FP64", [3.0, 4.5]),
         "city": ("BYTES", ["Oslo", "Rome"]),
     }
     with pytest.raises(BadRequest, match="all rows must have the same columns; one has city"):
-        payload.encode([{"age": 3, "city": "Oslo"}, {"city": "Rome"}], columns)
+        tensors.encode([{"age": 3, "city": "Oslo"}, {"city": "Rome"}], columns)

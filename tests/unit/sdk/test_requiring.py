@@ -9,39 +9,39 @@ import typer
 
 from mizzen import errors
 from mizzen.cli import words
-from mizzen.sdk import requiring
+from mizzen.sdk.packaging import requirements
 
 
 def test_lines_or_a_file_of_them(tmp_path: Path) -> None:
     file = tmp_path / "requirements.txt"
     file.write_text("a==1 # one\n")
-    assert requiring.listed(["b", "c"]) == ["b", "c"]
-    assert requiring.listed(file) == requiring.listed(str(file)) == ["a==1"]
-    assert requiring.listed([]) == []
-    assert requiring.listed(None) is None
+    assert requirements.listed(["b", "c"]) == ["b", "c"]
+    assert requirements.listed(file) == requirements.listed(str(file)) == ["a==1"]
+    assert requirements.listed([]) == []
+    assert requirements.listed(None) is None
 
 
 def test_a_file_that_is_not_there_or_cannot_be_followed(tmp_path: Path) -> None:
     with pytest.raises(errors.NotFound) as absent:
-        requiring.listed("numpy>=2")
+        requirements.listed("numpy>=2")
     assert absent.value.hint == "a single requirement goes into a list: ['numpy>=2']"
     (tmp_path / "r.txt").write_text("-e .")
     with pytest.raises(errors.Invalid, match=r"line 1: '-e \.' leads elsewhere"):
-        requiring.listed(tmp_path / "r.txt")
+        requirements.listed(tmp_path / "r.txt")
 
 
 def test_what_was_pickled_with_cloudpickle_needs_it_again() -> None:
     pickled = Path("model.cloudpickle")
-    assert requiring.with_pickler(["a"], "python", pickled) == ["a", "cloudpickle"]
-    assert requiring.with_pickler(["Cloudpickle<4"], "python", pickled) == ["Cloudpickle<4"]
-    assert requiring.with_pickler(["a"], "sklearn", Path("model.joblib")) == ["a"]
-    assert requiring.with_pickler(None, "python", pickled) is None
+    assert requirements.with_pickler(["a"], "python", pickled) == ["a", "cloudpickle"]
+    assert requirements.with_pickler(["Cloudpickle<4"], "python", pickled) == ["Cloudpickle<4"]
+    assert requirements.with_pickler(["a"], "sklearn", Path("model.joblib")) == ["a"]
+    assert requirements.with_pickler(None, "python", pickled) is None
 
 
 def test_what_it_requires_is_told() -> None:
-    assert requiring.told({"requirements": ["a", "b", "c", "d"]}) == ", which requires a, b and 2 more"
-    assert requiring.told({"requirements": ["a"]}) == ", which requires a"
-    assert requiring.told({}) == ""
+    assert requirements.told({"requirements": ["a", "b", "c", "d"]}) == ", which requires a, b and 2 more"
+    assert requirements.told({"requirements": ["a"]}) == ", which requires a"
+    assert requirements.told({}) == ""
 
 
 def test_one_way_to_say_it() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 import mizzen
 from mizzen import errors
-from mizzen.sdk.jobs import JobRef
-from mizzen.sdk.training import refuse_unstartable, spec_of
+from mizzen.sdk.api.jobs import JobRef
+from mizzen.sdk.operations.train import refuse_unstartable, spec_of
 from tests.support.answers import Answers, answering
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.errors import Invalid, MizzenError, NotFound
-from mizzen.sdk import source
+from mizzen.sdk.packaging import source
 
 
 def write(folder: Path, **files: str) -> Path:

@@ -12,9 +12,10 @@ import pytest
 import mizzen
 from mizzen import errors
 from mizzen.kinds.schema.resource import Ref
-from mizzen.sdk import locate, upload
 from mizzen.sdk.client import AsyncPlane
-from mizzen.sdk.loop import LoopThread
+from mizzen.sdk.connection import locate
+from mizzen.sdk.handles.loop_thread import LoopThread
+from mizzen.sdk.packaging import upload
 from mizzen.supervisor.protocol import Listener
 from tests.support.supervised import supervised
 from tests.unit.server.harness import TOKEN, Harness, serving

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mizzen import errors
-from mizzen.sdk.transport import Transport, failure
+from mizzen.sdk.connection.transport import Transport, failure
 from mizzen.server.http.errors import status_body
 from tests.support.answers import Answers, answering
 

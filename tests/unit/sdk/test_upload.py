@@ -15,9 +15,9 @@ import httpx2
 import pytest
 
 from mizzen import errors
-from mizzen.sdk import upload
 from mizzen.sdk.client import AsyncPlane
-from mizzen.sdk.locate import Place
+from mizzen.sdk.connection.locate import Place
+from mizzen.sdk.packaging import upload
 from tests.unit.blobs.packing import FILES, tarred
 from tests.unit.server.harness import TOKEN, Harness, serving
 from tests.unit.server.sending import contents, writer

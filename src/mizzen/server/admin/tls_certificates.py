@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from mizzen.errors import MizzenError
-from mizzen.sdk.authorities import GIVEN
+from mizzen.sdk.connection.tls_trust import GIVEN
 from mizzen.server.admin import tls_issuance
 from mizzen.stores import private
 from mizzen.web import tls

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mizzen.sdk.payload import Prediction
+    from mizzen.sdk.packaging.tensors import Prediction
     from mizzen.sdk.sync import Plane
 
 

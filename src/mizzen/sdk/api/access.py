@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from mizzen import errors
-from mizzen.sdk.calls import escaped
-from mizzen.sdk.resources import Resources
+from mizzen.sdk.api.resources import Resources
+from mizzen.sdk.api.session import escaped
 
 VERBS: Final = ("read", "predict", "write", "admin")
 _API_VERSION: Final = "mizzen.dev/v1alpha1"

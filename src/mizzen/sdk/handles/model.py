@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mizzen import errors
-from mizzen.sdk import deployment, references, times, training
-from mizzen.sdk.job import Job
-from mizzen.sdk.jobs import JobRef
-from mizzen.sdk.monitor import Monitor
+from mizzen.sdk.api.jobs import JobRef
+from mizzen.sdk.connection import times
+from mizzen.sdk.handles.job import Job
+from mizzen.sdk.handles.monitor import Monitor
+from mizzen.sdk.operations import deploy
+from mizzen.sdk.operations import train as operations_train
+from mizzen.sdk.packaging import references
 
 if TYPE_CHECKING:
-    from mizzen.sdk.payload import Prediction
-    from mizzen.sdk.requiring import Required
+    from mizzen.sdk.packaging.requirements import Required
+    from mizzen.sdk.packaging.tensors import Prediction
     from mizzen.sdk.sync import Plane
 
 
@@ -151,7 +154,7 @@ class Model:
         ExitCode. `deadline`: seconds, or `2h`. `keep`: so many checkpoints. `spec`: any other field of a TrainingJob.
         `key`: calls with the same one start one job within a day. NotFound, Invalid.
         """
-        wanted = training.spec_of(
+        wanted = operations_train.spec_of(
             command=command,
             params=params,
             dataset=dataset,
@@ -173,8 +176,8 @@ class Model:
             if code is not None:
                 if version is not None:
                     raise errors.Invalid("code becomes the next version: give it or a version, not both")
-                training.refuse_unstartable(self.name, Path(code), wanted)
-                made = await deployment.register_code(calls, self.name, Path(code), framework=framework)
+                operations_train.refuse_unstartable(self.name, Path(code), wanted)
+                made = await deploy.register_code(calls, self.name, Path(code), framework=framework)
                 chosen = str(made["version"])
             chosen = await calls.newest_version(self.name) if chosen is None else str(chosen)
             job = await calls.start_job(self.name, chosen, wanted, key=key)

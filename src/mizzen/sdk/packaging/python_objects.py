@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mizzen import errors
-from mizzen.sdk import source
+from mizzen.sdk.packaging import source
 
 ESTIMATOR_FILE: Final = "model.joblib"
 PICKLED_FILE: Final = "model.cloudpickle"

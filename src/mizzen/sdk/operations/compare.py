@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mizzen import errors
-from mizzen.sdk import references
+from mizzen.sdk.packaging import references
 
 if TYPE_CHECKING:
-    from mizzen.sdk.registry import Registry
+    from mizzen.sdk.api.models import Registry
 
 Change = Literal["same", "changed", "added", "removed"]
 

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 
 from mizzen import errors
-from mizzen.sdk import training
+from mizzen.sdk.operations import train
 
 if TYPE_CHECKING:
-    from mizzen.sdk.jobs import JobRef, Jobs
+    from mizzen.sdk.api.jobs import JobRef, Jobs
 
 _PAUSE: Final = 0.5
 
@@ -32,7 +32,7 @@ async def followed(
             async for text in _new(read(), told):
                 failing_since = None
                 yield text
-            if (await plane.job(job))["state"] in training.ENDS:
+            if (await plane.job(job))["state"] in train.ENDS:
                 return
             broken = errors.Unavailable("the plane stopped")
         except errors.NotFound:
@@ -42,7 +42,7 @@ async def followed(
         except errors.Unavailable as error:
             broken = error
         failing_since = failing_since or clock()
-        if not whole or clock() - failing_since > training.PATIENCE:
+        if not whole or clock() - failing_since > train.PATIENCE:
             hint = f"the job goes on; 'mizzen train logs {job.id} --follow' shows its log"
             raise errors.Unavailable(broken.message, hint=hint) from broken
         await asyncio.sleep(_PAUSE)

@@ -15,10 +15,10 @@ from mizzen.manifests import canonical, reader
 from mizzen.manifests import lint as linting
 from mizzen.manifests.lint import CAPABILITIES, Checked
 from mizzen.manifests.reader import Document
-from mizzen.sdk.warned import Warned
+from mizzen.sdk.connection.warnings import Warned
 
 if TYPE_CHECKING:
-    from mizzen.sdk.resources import Resources
+    from mizzen.sdk.api.resources import Resources
 
 Manifests = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, Any]]
 """A path, `-` for stdin, a text (it has a line break, or begins with a brace), one object, or several."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
-from mizzen.sdk import deployment
-from mizzen.sdk.resources import condition_of
+from mizzen.sdk.api.resources import condition_of
+from mizzen.sdk.operations import deploy
 
 if TYPE_CHECKING:
-    from mizzen.sdk.registry import Registry
+    from mizzen.sdk.api.models import Registry
 
 _PAUSE: Final = 0.05
 
@@ -59,9 +59,9 @@ async def _wait_scaled(plane: Registry, server: str, seconds: float) -> None:
                 if running == ready == wanted and _is_current(resource):
                     return
                 said = f"{ready} of {wanted} replicas are ready"
-                condition = deployment.hopeless(resource) or condition_of(resource, "Ready")
+                condition = deploy.hopeless(resource) or condition_of(resource, "Ready")
                 why = condition.get("message", "") if ready < wanted else f"{running} are running still"
-                if wanted and deployment.hopeless(resource):
+                if wanted and deploy.hopeless(resource):
                     break
                 await asyncio.sleep(_PAUSE)
                 resource = await plane.get("inferencemodels", server)

@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
-from mizzen.sdk import deployment, requiring, undoing
-from mizzen.sdk.calls import escaped
-from mizzen.sdk.looking import Looking
-from mizzen.sdk.predictions import Predictions
-from mizzen.sdk.resources import Selection, _selector, plural
+from mizzen.sdk.api.logs_and_usage import Looking
+from mizzen.sdk.api.predictions import Predictions
+from mizzen.sdk.api.resources import Selection, _selector, plural
+from mizzen.sdk.api.session import escaped
+from mizzen.sdk.operations import deploy as operations_deploy
+from mizzen.sdk.operations import rollback as operations_rollback
+from mizzen.sdk.packaging import requirements as packaging_requirements
 
 if TYPE_CHECKING:
-    from mizzen.sdk.comparing import Comparison
-    from mizzen.sdk.requiring import Required
-    from mizzen.sdk.undoing import Undone
+    from mizzen.sdk.operations.compare import Comparison
+    from mizzen.sdk.operations.rollback import Undone
+    from mizzen.sdk.packaging.requirements import Required
 
 Objects = builtins.list[dict[str, Any]]
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -57,7 +59,7 @@ class Registry(Looking, Predictions):
             raise errors.Invalid(f"cascade is for a model, not for a {kind}")
         await self.delete(kind, name, namespace=namespace)
         if wait:
-            await deployment.wait_gone(self, kind, [name], namespace=namespace)
+            await operations_deploy.wait_gone(self, kind, [name], namespace=namespace)
 
     async def delete_model(
         self, name: str, *, cascade: bool = False, wait: bool = True, namespace: str | None = None
@@ -65,7 +67,9 @@ class Registry(Looking, Predictions):
         """Delete a model with its versions; with `cascade`, end what serves them first. Conflict, saying what is in
         the way. Without `wait` it returns when the model is marked; nobody can use it any more from then on."""
         params = {"cascade": cascade or None, "wait": wait or None, **self.within(namespace)}
-        return await self.request("DELETE", _model(name), params=params, timeout=deployment.TIMEOUT if wait else None)
+        return await self.request(
+            "DELETE", _model(name), params=params, timeout=operations_deploy.TIMEOUT if wait else None
+        )
 
     async def versions(self, model: str) -> Objects:
         """The ModelVersions of a model, in the order they were made."""
@@ -104,7 +108,7 @@ class Registry(Looking, Predictions):
         In place of `source`: `git`, {"repo", "ref", "path"} or `<url>[@ref][#path]`; or `url` with `sha256`.
         `training`: it is code to be trained, and need not say what is loaded to serve it.
         """
-        from mizzen.sdk import upload
+        from mizzen.sdk.packaging import upload
 
         return await upload.add_version(
             self,
@@ -150,9 +154,9 @@ class Registry(Looking, Predictions):
         python: str | None = None,
         promote: bool = True,
         wait: bool = True,
-        timeout: float = deployment.TIMEOUT,  # noqa: ASYNC109 - the caller's word
-        progress: deployment.Progress = deployment.silent,
-    ) -> deployment.Deployment:
+        timeout: float = operations_deploy.TIMEOUT,  # noqa: ASYNC109 - the caller's word
+        progress: operations_deploy.Progress = operations_deploy.silent,
+    ) -> operations_deploy.Deployment:
         """Register the file or folder at `path` as the next version of `name`, serve it, wait, make it current.
 
         With `requirements` (packages as for pip, or a file of them; default: a requirements.txt in the folder) or
@@ -160,7 +164,7 @@ class Registry(Looking, Predictions):
         its way, and does not promote it. ModelFailed when the model cannot be loaded: its server is removed again, the
         version stays.
         """
-        registered = await deployment.register(
+        registered = await operations_deploy.register(
             self,
             name,
             Path(path),
@@ -170,30 +174,30 @@ class Registry(Looking, Predictions):
             python=python,
         )
         version = str(registered["version"])
-        progress(f"registered version {version}{requiring.told(registered)}")
+        progress(f"registered version {version}{packaging_requirements.told(registered)}")
         server = await self.serve(name, version)
         url = await self.inference_url(name if promote else server)
-        begun = deployment.Deployment(name, version, server, url)
+        begun = operations_deploy.Deployment(name, version, server, url)
         if wait:
             await self.finish(begun, promote=promote, timeout=timeout, progress=progress)
         return begun
 
     async def finish(
         self,
-        begun: deployment.Deployment,
+        begun: operations_deploy.Deployment,
         *,
         promote: bool = True,
-        timeout: float = deployment.TIMEOUT,  # noqa: ASYNC109
-        progress: deployment.Progress = deployment.silent,
+        timeout: float = operations_deploy.TIMEOUT,  # noqa: ASYNC109
+        progress: operations_deploy.Progress = operations_deploy.silent,
     ) -> None:
         """The second half of `deploy`, for one that did not wait."""
         progress("starting")
-        await deployment.wait_loaded(self, begun.server, timeout, progress=progress)
+        await operations_deploy.wait_loaded(self, begun.server, timeout, progress=progress)
         progress("ready")
         if promote:
             await self.promote(begun.model, begun.version)
             progress("current")
-        await deployment.wait_answering(
+        await operations_deploy.wait_answering(
             self, begun.model, begun.version, begun.server, current=promote, seconds=timeout
         )
 
@@ -213,30 +217,32 @@ class Registry(Looking, Predictions):
 
     async def rollback(self, model: str, version: str | int | None = None, *, force: bool = False) -> str:
         """Make the version current that was so before, or any other; it is served first if it is not. The version."""
-        return await undoing.roll_back_model(self, model, None if version is None else str(version), force=force)
+        return await operations_rollback.roll_back_model(
+            self, model, None if version is None else str(version), force=force
+        )
 
     async def restore(self, kind: str, name: str, number: int | None = None) -> Undone:
         """Give an object of any kind the spec of an earlier revision; default: the last that differs from the present.
 
         NotFound, Conflict. A Model keeps its current version: `rollback` moves that.
         """
-        return await undoing.restore(self, kind, name, number)
+        return await operations_rollback.restore(self, kind, name, number)
 
     async def compare(self, before: str, after: str) -> Comparison:
         """How two versions differ, each `model:version`, `model@alias`, or `model` for its current version.
 
         NotFound, Invalid.
         """
-        from mizzen.sdk import comparing
+        from mizzen.sdk.operations import compare as operations_compare
 
-        return await comparing.compare(self, before, after)
+        return await operations_compare.compare(self, before, after)
 
     async def undeploy(self, model: str, version: str | None = None, *, force: bool = False) -> builtins.list[str]:
         """Stop serving a model, or one version of it, and wait until that has ended. The names of the servers ended.
 
         Conflict when that version is current while others are served, unless `force`.
         """
-        return await deployment.undeploy(self, model, version, force=force)
+        return await operations_deploy.undeploy(self, model, version, force=force)
 
     async def scale(
         self,
@@ -244,15 +250,15 @@ class Registry(Looking, Predictions):
         replicas: int,
         *,
         wait: bool = True,
-        timeout: float = deployment.TIMEOUT,  # noqa: ASYNC109
+        timeout: float = operations_deploy.TIMEOUT,  # noqa: ASYNC109
     ) -> str:
         """Let so many processes answer: of an InferenceModel, or of what serves a model's current version. Its name.
 
         With `wait`, until it is so. NotFound; ModelFailed when they cannot be started, DeadlineExceeded.
         """
-        from mizzen.sdk import scaling
+        from mizzen.sdk.operations import scale as operations_scale
 
-        return await scaling.scale(self, name, replicas, wait=wait, seconds=timeout)
+        return await operations_scale.scale(self, name, replicas, wait=wait, seconds=timeout)
 
     async def autoscale(
         self,
@@ -261,22 +267,22 @@ class Registry(Looking, Predictions):
         *,
         replicas: int | None = None,
         wait: bool = True,
-        timeout: float = deployment.TIMEOUT,  # noqa: ASYNC109
+        timeout: float = operations_deploy.TIMEOUT,  # noqa: ASYNC109
     ) -> str:
         """Let the number of processes follow the load, within limits: fields of `spec.autoScale`, such as
         {"minReplicas": 0, "maxReplicas": 3}; those that are not given stay as they are. None: let `replicas` say it."""
-        from mizzen.sdk import scaling
+        from mizzen.sdk.operations import scale as operations_scale
 
-        return await scaling.autoscale(self, name, limits, replicas=replicas, wait=wait, seconds=timeout)
+        return await operations_scale.autoscale(self, name, limits, replicas=replicas, wait=wait, seconds=timeout)
 
     async def wait_ready(
         self,
         server: str,
-        timeout: float = deployment.TIMEOUT,  # noqa: ASYNC109
-        progress: deployment.Progress = deployment.silent,
+        timeout: float = operations_deploy.TIMEOUT,  # noqa: ASYNC109
+        progress: operations_deploy.Progress = operations_deploy.silent,
     ) -> None:
         """Until an InferenceModel is ready. ModelFailed when it cannot become so, DeadlineExceeded."""
-        await deployment.wait_loaded(self, server, timeout, keep=True, progress=progress)
+        await operations_deploy.wait_loaded(self, server, timeout, keep=True, progress=progress)
 
     async def history(self, model: str) -> Objects:
         """Who did what to a model and what belongs to it, oldest first."""

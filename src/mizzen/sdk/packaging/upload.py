@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
 from mizzen.blobs import content, folders
-from mizzen.sdk import requiring
-from mizzen.sdk.calls import escaped
+from mizzen.sdk.api.session import escaped
+from mizzen.sdk.packaging import requirements as packaging_requirements
 
 if TYPE_CHECKING:
-    from mizzen.sdk.calls import Calls
-    from mizzen.sdk.requiring import Required
+    from mizzen.sdk.api.session import Calls
+    from mizzen.sdk.packaging.requirements import Required
 
 TIMEOUT: Final = 900.0
 """Seconds until the plane has fetched, unpacked and stored a version."""
@@ -58,7 +58,7 @@ async def add_version(
     said = {
         "framework": framework,
         "entrypoint": entrypoint,
-        "requirements": await asyncio.to_thread(requiring.listed, requirements),
+        "requirements": await asyncio.to_thread(packaging_requirements.listed, requirements),
         "python": python,
         "labels": dict(labels) if labels else None,
         "training": training or None,

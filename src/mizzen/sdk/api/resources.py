@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from mizzen import errors
-from mizzen.sdk.calls import ROOT, Calls, escaped
-from mizzen.sdk.warned import Warned
+from mizzen.sdk.api.session import ROOT, Calls, escaped
+from mizzen.sdk.connection.warnings import Warned
 
 if TYPE_CHECKING:
     from mizzen.manifests.lint import Checked
-    from mizzen.sdk.applying import Applied, Manifests
+    from mizzen.sdk.operations.apply import Applied, Manifests
 
 ALL: Final = "*"
 """As a namespace: every one."""
@@ -102,21 +102,23 @@ class Resources(Calls):
         sent. They are sent, and told of, in an order in which each finds what it speaks of: models, versions, servers,
         and so on. With `dry_run` nothing is written.
         """
-        from mizzen.sdk import applying
+        from mizzen.sdk.operations import apply as operations_apply
 
-        return await applying.apply(self, applying.documents(manifests), dry_run=dry_run, namespace=namespace)
+        return await operations_apply.apply(
+            self, operations_apply.documents(manifests), dry_run=dry_run, namespace=namespace
+        )
 
     async def diff(self, manifests: Manifests, *, namespace: str | None = None) -> str:
         """What `apply` would change, as a unified diff of YAML; empty when nothing."""
-        from mizzen.sdk import applying
+        from mizzen.sdk.operations import apply as operations_apply
 
-        return await applying.diff(self, applying.documents(manifests), namespace=namespace)
+        return await operations_apply.diff(self, operations_apply.documents(manifests), namespace=namespace)
 
     def lint(self, manifests: Manifests) -> builtins.list[Checked]:
         """What is wrong or odd with each object of a file, a folder, a YAML text or data. Asks no plane."""
-        from mizzen.sdk import applying
+        from mizzen.sdk.operations import apply as operations_apply
 
-        return applying.lint(manifests)
+        return operations_apply.lint(manifests)
 
     def explain(self, path: str) -> dict[str, Any]:
         """What a kind is for and which fields it has, or what one field means (`model.track`). Asks no plane."""

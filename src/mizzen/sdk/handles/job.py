@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mizzen.sdk.jobs import JobRef
+    from mizzen.sdk.api.jobs import JobRef
+    from mizzen.sdk.operations.train import Look
     from mizzen.sdk.sync import Plane
-    from mizzen.sdk.training import Look
 
 
 class Job:

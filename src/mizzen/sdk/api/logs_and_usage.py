@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from mizzen import errors
-from mizzen.sdk.calls import escaped
-from mizzen.sdk.resources import Resources
+from mizzen.sdk.api.resources import Resources
+from mizzen.sdk.api.session import escaped
 
 FOLLOW_PATIENCE: Final = 30.0
 """Seconds for which a plane that went away is waited for by those who follow a log."""

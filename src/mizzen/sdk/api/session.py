@@ -6,10 +6,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote
 
-from mizzen.sdk import warned
-from mizzen.sdk.locate import Place
-from mizzen.sdk.transport import PATIENCE, Transport
-from mizzen.sdk.warned import Warned
+from mizzen.sdk.connection import warnings
+from mizzen.sdk.connection.locate import Place
+from mizzen.sdk.connection.transport import PATIENCE, Transport
+from mizzen.sdk.connection.warnings import Warned
 
 ROOT: Final = "/apis/mizzen.dev/v1alpha1"
 DEFAULT_NAMESPACE: Final = "default"
@@ -24,7 +24,7 @@ class Calls:
         *,
         namespace: str = DEFAULT_NAMESPACE,
         patience: float = PATIENCE,
-        on_warning: Warned = warned.as_python,
+        on_warning: Warned = warnings.as_python,
     ) -> None:
         self.place = place
         self.namespace = namespace

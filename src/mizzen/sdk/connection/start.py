@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from mizzen import errors
-from mizzen.sdk import locate
-from mizzen.sdk.calls import DEFAULT_NAMESPACE
-from mizzen.sdk.graph import Graph
-from mizzen.sdk.job import Job
-from mizzen.sdk.model import Model
-from mizzen.sdk.monitor import Monitor
+from mizzen.sdk.api.session import DEFAULT_NAMESPACE
+from mizzen.sdk.connection import locate
+from mizzen.sdk.connection.tether import KeptTether
+from mizzen.sdk.connection.warnings import MizzenWarning
+from mizzen.sdk.handles.graph import Graph
+from mizzen.sdk.handles.job import Job
+from mizzen.sdk.handles.model import Model
+from mizzen.sdk.handles.monitor import Monitor
 from mizzen.sdk.sync import Plane
-from mizzen.sdk.tether import KeptTether
-from mizzen.sdk.warned import MizzenWarning
 from mizzen.supervisor.client import SupervisorGone
 from mizzen.supervisor.home import Home
 

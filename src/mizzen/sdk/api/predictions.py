@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mizzen import errors
-from mizzen.sdk import references
-from mizzen.sdk.calls import DEFAULT_NAMESPACE, Calls, escaped
+from mizzen.sdk.api.session import DEFAULT_NAMESPACE, Calls, escaped
+from mizzen.sdk.packaging import references
 
 if TYPE_CHECKING:
-    from mizzen.sdk.payload import Prediction, Tensor
+    from mizzen.sdk.packaging.tensors import Prediction, Tensor
 
 
 class Predictions(Calls):
@@ -27,9 +27,9 @@ class Predictions(Calls):
 
         `payload` says which inputs it understands.
         """
-        from mizzen.sdk import payload
+        from mizzen.sdk.packaging import tensors
 
-        return payload.decode(await self.infer(name, inputs, outputs=outputs, id=id, timeout_ms=timeout_ms))
+        return tensors.decode(await self.infer(name, inputs, outputs=outputs, id=id, timeout_ms=timeout_ms))
 
     async def infer(
         self,
@@ -60,7 +60,7 @@ class Predictions(Calls):
         id: str | None = None,  # noqa: A002
         timeout_ms: int | None = None,
     ) -> dict[str, Any]:
-        from mizzen.sdk import payload
+        from mizzen.sdk.packaging import tensors
 
         extra: dict[str, Any] = {}
         if outputs is not None:
@@ -69,18 +69,18 @@ class Predictions(Calls):
             extra["id"] = id
         if timeout_ms is not None:
             extra["parameters"] = {"timeout": timeout_ms * 1000}  # V2 counts in microseconds
-        if payload.is_v2(inputs):
+        if tensors.is_v2(inputs):
             both = {"parameters": {**(inputs.get("parameters") or {}), **extra.pop("parameters", {})}}
             return await self._post(verb, name, {**inputs, **extra, **(both if both["parameters"] else {})})
         known = self._known().get(name)
         try:
-            body = {"inputs": payload.encode(inputs, known if known is not None else await self._signature(name))}
+            body = {"inputs": tensors.encode(inputs, known if known is not None else await self._signature(name))}
             return await self._post(verb, name, body | extra)
         except errors.BadRequest:
             # The signature kept may be that of a version that is no longer current.
             if known is None or known == (fresh := await self._signature(name)):
                 raise
-            return await self._post(verb, name, {"inputs": payload.encode(inputs, fresh)} | extra)
+            return await self._post(verb, name, {"inputs": tensors.encode(inputs, fresh)} | extra)
 
     async def feedback(
         self,
@@ -146,9 +146,9 @@ class Predictions(Calls):
         return f"{self._prefix}/v2/models/{escaped(said.name)}" + (f"/versions/{escaped(version)}" if version else "")
 
     async def _signature(self, name: str) -> tuple[Tensor, ...]:
-        from mizzen.sdk import payload
+        from mizzen.sdk.packaging import tensors
 
-        signature = payload.declared(await self.metadata(name))
+        signature = tensors.declared(await self.metadata(name))
         self._known()[name] = signature
         return signature
 

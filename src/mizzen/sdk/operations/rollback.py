@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
-from mizzen.sdk.calls import escaped
+from mizzen.sdk.api.session import escaped
 
 if TYPE_CHECKING:
-    from mizzen.sdk.registry import Registry
-    from mizzen.sdk.resources import Resources
+    from mizzen.sdk.api.models import Registry
+    from mizzen.sdk.api.resources import Resources
 
 SPEC_ACTIONS: Final = frozenset({"created", "updated", "deleted"})
 """Revisions whose `before` and `after` are specs; those of decisions hold statuses."""

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 import httpx2
 
 from mizzen import __version__, errors
-from mizzen.sdk import authorities, locate, warned
-from mizzen.sdk.warned import Warned
+from mizzen.sdk.connection import locate, tls_trust, warnings
+from mizzen.sdk.connection.warnings import Warned
 
 PATIENCE: Final = 3.0
 """Seconds for which a broken connection is tried again."""
@@ -56,7 +56,7 @@ class Transport:
         *,
         hint: str = "",
         patience: float = PATIENCE,
-        on_warning: Warned = warned.as_python,
+        on_warning: Warned = warnings.as_python,
         control: bool = False,
         token_from: str = "",
         data_dir: Path | None = None,
@@ -77,7 +77,7 @@ class Transport:
                 base_url=self.url,
                 headers=headers,
                 timeout=30.0,
-                verify=authorities.for_url(self.url, data_dir),
+                verify=tls_trust.for_url(self.url, data_dir),
                 # A proxy from the environment has no business between us and a plane on this machine.
                 trust_env=urlsplit(self.url).hostname not in _LOOPBACK,
             )
@@ -117,7 +117,7 @@ class Transport:
                     raise self._explain(error) from error
                 await asyncio.sleep(_PAUSE)
                 continue
-            for text in warned.texts(response.headers.get_list("warning")):
+            for text in warnings.texts(response.headers.get_list("warning")):
                 (on_warning or self._on_warning)(text)
             if response.is_success:
                 return response
@@ -195,8 +195,8 @@ class Transport:
         return error
 
     def _explain(self, error: Exception) -> errors.MizzenError:
-        if authorities.untrusted(error):
-            return authorities.explained(self.url, error)
+        if tls_trust.untrusted(error):
+            return tls_trust.explained(self.url, error)
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
             return errors.Unavailable(f"nothing answers at {self.url}", hint=self._hint)
         if isinstance(error, httpx2.TimeoutException):
@@ -233,7 +233,7 @@ def error_of(code: int, text: str) -> errors.MizzenError:
 def _harmless(error: Exception, method: str) -> bool:
     """May this be tried again? Nothing was sent, or asking twice changes nothing."""
     if isinstance(error, httpx2.ConnectError):
-        return not authorities.untrusted(error)  # who is not trusted now is not trusted in a second
+        return not tls_trust.untrusted(error)  # who is not trusted now is not trusted in a second
     return method == "GET" and isinstance(error, httpx2.NetworkError | httpx2.RemoteProtocolError)
 
 

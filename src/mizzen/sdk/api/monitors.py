@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, Final
 
 from mizzen import errors
-from mizzen.sdk.calls import Calls, escaped
+from mizzen.sdk.api.session import Calls, escaped
 
 TIMEOUT: Final = 60.0
 """Seconds for a tool to answer."""

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from mizzen import errors
 
 if TYPE_CHECKING:
-    from mizzen.sdk.jobs import JobRef, Jobs
+    from mizzen.sdk.api.jobs import JobRef, Jobs
 
 ENDS: Final = ("Succeeded", "Failed")
 PATIENCE: Final = 60.0

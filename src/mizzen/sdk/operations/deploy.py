@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from mizzen import errors
-from mizzen.sdk.resources import condition_of
+from mizzen.sdk.api.resources import condition_of
 
 if TYPE_CHECKING:
-    from mizzen.sdk.registry import Registry
-    from mizzen.sdk.requiring import Required
+    from mizzen.sdk.api.models import Registry
+    from mizzen.sdk.packaging.requirements import Required
 
 TIMEOUT: Final = 120.0
 """Seconds for a model to load."""

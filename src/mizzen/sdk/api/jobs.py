@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
-from mizzen.sdk.calls import escaped
-from mizzen.sdk.registry import Objects, Registry, _model, _version
+from mizzen.sdk.api.models import Objects, Registry, _model, _version
+from mizzen.sdk.api.session import escaped
 
 if TYPE_CHECKING:
-    from mizzen.sdk.training import Look
+    from mizzen.sdk.operations.train import Look
 
 UNVERSIONED: Final = "unversioned"
 """In paths, of a job that runs a command and no version."""
@@ -90,10 +90,10 @@ class Jobs(Registry):
 
         TrainingFailed, with the reason and what it printed last; DeadlineExceeded.
         """
-        from mizzen.sdk import training
+        from mizzen.sdk.operations import train
 
         ref = job if isinstance(job, JobRef) else await self.find_job(job)
-        return await training.wait(self, ref, timeout, look or training.unseen)
+        return await train.wait(self, ref, timeout, look or train.unseen)
 
     async def job_logs(
         self,
@@ -109,14 +109,14 @@ class Jobs(Registry):
         With `follow`, until it has ended, and from the beginning also through restarts of the plane. `since`: an ISO
         time, or so long ago: `10m`.
         """
-        from mizzen.sdk import following
+        from mizzen.sdk.operations import follow_logs
 
         ref = job if isinstance(job, JobRef) else await self.find_job(job)
         path = f"{await self.job_path(ref)}/logs"
         asked = {"tail": tail, "since": since, "replica": replica, **self.within()}
         if follow:
             whole = tail is None and since is None
-            pieces = following.followed(self, ref, lambda: self._pieces(path, {**asked, "follow": True}), whole=whole)
+            pieces = follow_logs.followed(self, ref, lambda: self._pieces(path, {**asked, "follow": True}), whole=whole)
         else:
             pieces = self._pieces(path, asked)
         async for piece in pieces:
@@ -143,12 +143,12 @@ class Jobs(Registry):
 
     async def fetch_checkpoint(self, job: JobRef | str, checkpoint: str, folder: str | Path) -> Path:
         """Put the files of a checkpoint into a folder, which is made. NotFound; AlreadyExists for a file in the way."""
-        from mizzen.sdk import fetched
+        from mizzen.sdk.packaging import tar_extract
 
         path = await self._checkpoint_path(job, checkpoint)
         with _listed_by(job):
             async with self._control.stream(f"{path}/files", self.within(), idle=TIMEOUT) as response:
-                return await fetched.unpacked(response.aiter_bytes(), Path(folder))
+                return await tar_extract.unpacked(response.aiter_bytes(), Path(folder))
 
     async def trust_checkpoint(self, job: JobRef | str, checkpoint: str) -> dict[str, Any]:
         """Vouch for a checkpoint of a job that somebody else started: it may be unpickled, and so served. Needs
