@@ -10,34 +10,14 @@ import typer
 from typer.main import get_command
 
 from mizzen import __version__
-from mizzen.cli import (
-    backups,
-    completion,
-    deploy,
-    describe,
-    environments,
-    explain,
-    files,
-    graphs,
-    importing,
-    inspect,
-    kubeconfig,
-    limits,
-    models,
-    monitors,
-    output,
-    past,
-    people,
-    plugins,
-    scaling,
-    secrets,
-    service,
-    top,
-    training,
-    up,
-    versions,
-)
-from mizzen.cli.group import Group
+from mizzen.cli import completion, output
+from mizzen.cli.access import kubeconfig, limits, secrets, users
+from mizzen.cli.help_format import Group
+from mizzen.cli.host import backups, environments, plugins, systemd
+from mizzen.cli.models import deploy, graphs, models, scale, versions
+from mizzen.cli.objects import apply, describe, explain, get, history, import_graphs
+from mizzen.cli.plane import top, up
+from mizzen.cli.training import commands, monitors
 
 app = Group(
     name="mizzen",
@@ -51,18 +31,18 @@ app = Group(
 )
 _COMMANDS: tuple[Callable[..., None], ...] = (
     up.up, up.down, up.status,
-    deploy.deploy, deploy.serve, scaling.scale, deploy.undeploy, deploy.promote, deploy.predict,
+    deploy.deploy, deploy.serve, scale.scale, deploy.undeploy, deploy.promote, deploy.predict,
     deploy.feedback,
-    files.apply, files.lint, files.diff, importing.import_, explain.explain,
-    inspect.get, describe.describe, inspect.delete, inspect.logs, top.top, environments.environments,
-    past.history, past.rollback,
-    people.permit, limits.limit, people.whoami, people.audit,
+    apply.apply, apply.lint, apply.diff, import_graphs.import_, explain.explain,
+    get.get, describe.describe, get.delete, get.logs, top.top, environments.environments,
+    history.history, history.rollback,
+    users.permit, limits.limit, users.whoami, users.audit,
     backups.backup, backups.restore, plugins.plugins,
     kubeconfig.kubeconfig, completion.completion,
 )  # fmt: skip
 _GROUPS = (
-    models.model, versions.version, models.alias, training.train, monitors.monitor, graphs.graph, people.user,
-    people.token, secrets.secret, service.service,
+    models.model, versions.version, models.alias, commands.train, monitors.monitor, graphs.graph, users.user,
+    users.token, secrets.secret, systemd.service,
 )  # fmt: skip
 for _command in _COMMANDS:
     app.command(_command.__name__.rstrip("_"))(_command)  # `import` is a word of Python

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from mizzen.cli import offers, output
+from mizzen.cli import completions, output
 from mizzen.cli.output import Format
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ Namespace = Annotated[
         metavar="NAME",
         help="The namespace [default: default].",
         show_default=False,
-        autocompletion=offers.namespaces,
+        autocompletion=completions.namespaces,
     ),
 ]
 

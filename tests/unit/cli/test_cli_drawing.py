@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.cli import channels, layers
-from mizzen.cli.drawing import Box, Line, cut, drawn
+from mizzen.cli.models import graph_edges, graph_layout
+from mizzen.cli.models.graph_drawing import Box, Line, cut, drawn
 
 Node = tuple[str, str, dict[str, str]]
 """Name, what it does, and its dependencies with the labels of the lines from them."""
@@ -239,12 +239,12 @@ def test_nothing_is_lost(nodes: list[Node]) -> None:
 def test_boxes_stand_apart_and_lines_meet_only_where_they_belong(nodes: list[Node]) -> None:
     widths = {name: len(does) + 4 for name, does, _ in nodes}
     lines = [(source, name, 3) for name, _, sources in nodes for source in sources]
-    found = layers.layered(widths, lines, 1000)
+    found = graph_layout.layered(widths, lines, 1000)
     assert found is not None
     for layer in found:
         for one, other in pairwise(layer):
             assert one.x + one.half < other.x - other.half
-        nets = channels.nets_of(layer)
+        nets = graph_edges.nets_of(layer)
         for net in nets or ():
             assert net.straight == (net.row == -1)
             for other_net in nets or ():

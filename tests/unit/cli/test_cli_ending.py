@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.cli import farewell, viewer
 from mizzen.cli.interrupts import Interrupts
+from mizzen.cli.plane import foreground, shutdown
 from mizzen.sdk.connection import stop
 from mizzen.sdk.connection.tether import KeptTether
 from mizzen.supervisor import survivors
@@ -86,7 +86,7 @@ def test_a_start_that_fails_ends_nothing_that_trained_before(plane: Supervised) 
     stop.stop(plane.home, keep_training=True)
 
     def start(*processes: ProcessSpec) -> None:
-        with viewer._undone_on_failure(plane.home):
+        with foreground._undone_on_failure(plane.home):
             plane.start(plane.spec("plane"))
             for process in processes:
                 plane.apply(process)
@@ -126,7 +126,7 @@ def test_a_second_interrupt_kills(tmp_path: Path, capsys: pytest.CaptureFixture[
 
             second = threading.Thread(target=again)
             second.start()
-            farewell.stop(running.home, interrupts)
+            shutdown.stop(running.home, interrupts)
             second.join()
         assert nothing_runs(running)
     shown = capsys.readouterr().out

@@ -11,9 +11,11 @@ import pytest
 import yaml
 
 import mizzen
-from mizzen.cli import describe, graph_views, top
-from mizzen.cli.graphs import _screen
-from mizzen.cli.top import Sort
+from mizzen.cli.models import graph_views
+from mizzen.cli.models.graphs import _screen
+from mizzen.cli.objects import describe
+from mizzen.cli.plane import top
+from mizzen.cli.plane.top import Sort
 from tests.support.answers import Answers, answering
 from tests.unit.cli.command import Done, failed
 from tests.unit.cli.command import mizzen as command

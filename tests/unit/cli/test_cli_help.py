@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from mizzen.cli import offers
+from mizzen.cli import completions
 from mizzen.cli.app import app
 from mizzen.kinds import catalog
 from tests.unit.cli.command import mizzen
@@ -63,7 +63,7 @@ def test_every_command_that_tells_something_tells_it_as_data_too() -> None:
 
 
 def test_kinds_that_shells_are_offered_are_those_of_the_catalog() -> None:
-    assert offers.kinds("") == [name for kind in catalog.KINDS for name in (kind.singular, kind.plural)]
+    assert completions.kinds("") == [name for kind in catalog.KINDS for name in (kind.singular, kind.plural)]
 
 
 @pytest.mark.parametrize("group", sorted({command.split()[0] for command in COMMANDS if " " in command}))

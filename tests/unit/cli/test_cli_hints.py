@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.cli import sending
+from mizzen.cli.models import upload_progress
 from mizzen.sdk.packaging import upload
 from tests.unit.cli.command import Plane, commanding, failed, mizzen
 
@@ -133,21 +133,21 @@ def test_aliases_are_listed(plane: Plane) -> None:
 def test_an_interrupted_upload_says_from_where_it_goes_on(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upload, "PIECE", 1000)
     plane.file("large.joblib", "x" * 4000)
-    tell, told = sending.Sending.tell, []
+    tell, told = upload_progress.Sending.tell, []
 
-    def interrupted(sent: sending.Sending, done: int, total: int | None) -> None:
+    def interrupted(sent: upload_progress.Sending, done: int, total: int | None) -> None:
         tell(sent, done, total)
         told.append(done)
         if done == 1000:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(sending.Sending, "tell", interrupted)
+    monkeypatch.setattr(upload_progress.Sending, "tell", interrupted)
     done = plane("version", "add", "empty", "large.joblib", check=False)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "interrupted: nothing is registered; the same command goes on from 25%\n"
     kept = max(told)
     told.clear()
-    monkeypatch.setattr(sending.Sending, "tell", lambda sent, done, total: told.append(done))
+    monkeypatch.setattr(upload_progress.Sending, "tell", lambda sent, done, total: told.append(done))
     assert plane("version", "add", "empty", "large.joblib").stdout == "version 1 of empty registered\n"
     assert told[0] == 0
     assert min(told[1:]) >= kept
@@ -177,9 +177,9 @@ def test_what_is_read_is_told_with_its_size(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     for name in ("a", "sub/b"):
         (tmp_path / name).write_text("x" * 1000)
-    assert sending.described(tmp_path) == f"reading {tmp_path} (2.0 KB)"
-    assert sending.described(tmp_path / "none") == f"reading {tmp_path / 'none'}"
-    assert sending.described({"git": {"repo": "https://example.org/x.git"}}).endswith(
+    assert upload_progress.described(tmp_path) == f"reading {tmp_path} (2.0 KB)"
+    assert upload_progress.described(tmp_path / "none") == f"reading {tmp_path / 'none'}"
+    assert upload_progress.described({"git": {"repo": "https://example.org/x.git"}}).endswith(
         "fetches https://example.org/x.git"
     )
 

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from mizzen.cli import output
-from mizzen.cli.columns import Columns
+from mizzen.cli.objects.columns import Columns
+from mizzen.cli.objects.watch import _Lines
 from mizzen.cli.output import Listed
-from mizzen.cli.watching import _Lines
 from mizzen.kinds.schema import kind_names
 from mizzen.supervisor.protocol import Listener
 from tests.support.supervised import supervised

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.cli import live, output, past, tail, viewer, welcome
+from mizzen.cli import output
+from mizzen.cli.objects import history
+from mizzen.cli.plane import foreground, log_tail, status_line, welcome
 from mizzen.sdk.connection.locate import Place
 
 USAGE = {
@@ -21,19 +23,19 @@ USAGE = {
 
 
 def test_the_sentence_of_the_live_line() -> None:
-    assert live.sentence(USAGE) == "1 model ready · 12 requests/s · p50 1.5 ms"
+    assert status_line.sentence(USAGE) == "1 model ready · 12 requests/s · p50 1.5 ms"
     idle = {"total": {"requestsPerSecond": 0.0, "p50": None}, "models": []}
-    assert live.sentence(idle) == "0 models ready · 0 requests/s · p50 -"
-    assert [live.duration(seconds) for seconds in (5, 65, 3720)] == ["5 s", "1 min 5 s", "1 h 2 min"]
+    assert status_line.sentence(idle) == "0 models ready · 0 requests/s · p50 -"
+    assert [status_line.duration(seconds) for seconds in (5, 65, 3720)] == ["5 s", "1 min 5 s", "1 h 2 min"]
 
 
 def test_last_words_are_message_and_hint(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert viewer.last_words(log) == ("", "")
+    assert foreground.last_words(log) == ("", "")
     log.write_text("Traceback\n  line\nValueError: no\n\n")
-    assert viewer.last_words(log) == ("ValueError: no", "")
+    assert foreground.last_words(log) == ("ValueError: no", "")
     log.write_text("INFO begins\nerror: others can read it\nhint: chmod 600 it\n")
-    assert viewer.last_words(log) == ("others can read it", "chmod 600 it")
+    assert foreground.last_words(log) == ("others can read it", "chmod 600 it")
 
 
 def test_age_in_the_largest_unit() -> None:
@@ -67,9 +69,9 @@ def test_lines_to_paste_fit_the_plane() -> None:
 def test_tail_follows_a_growing_and_a_rotated_file(tmp_path: Path) -> None:
     file = tmp_path / "x.log"
     file.write_text("one\ntwo\nthree\n")
-    assert list(tail.read([file], 2, follow=False)) == ["two\n", "three\n"]
-    assert list(tail.read([file], 0, follow=False)) == []
-    lines = tail.read([file], 1, follow=True)
+    assert list(log_tail.read([file], 2, follow=False)) == ["two\n", "three\n"]
+    assert list(log_tail.read([file], 0, follow=False)) == []
+    lines = log_tail.read([file], 1, follow=True)
     assert next(lines) == "three\n"
 
     def grow() -> None:
@@ -87,8 +89,8 @@ def test_several_logs_are_read_as_one_by_their_times(tmp_path: Path) -> None:
     files = [tmp_path / "access.gateway-0.log", tmp_path / "access.gateway-1.log"]
     files[0].write_text('{"time":"1"}\n{"time":"4"}\n')
     files[1].write_text('{"time":"2"}\n{"time":"3"}\n')
-    assert [json.loads(line)["time"] for line in tail.read(files, 3, follow=False)] == ["2", "3", "4"]
-    lines = tail.read(files, 0, follow=True)
+    assert [json.loads(line)["time"] for line in log_tail.read(files, 3, follow=False)] == ["2", "3", "4"]
+    lines = log_tail.read(files, 0, follow=True)
     seen = threading.Event()
 
     def grow() -> None:
@@ -122,6 +124,6 @@ def test_several_logs_are_read_as_one_by_their_times(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_an_update_is_told_in_a_few_words(before: object, after: object, words: str) -> None:
-    assert past.changed({"action": "updated", "before": before, "after": after}) == words
-    assert len(words) <= past.MOST_WORDS
-    assert past.changed({"action": "promoted", "before": before, "after": after}) == ""
+    assert history.changed({"action": "updated", "before": before, "after": after}) == words
+    assert len(words) <= history.MOST_WORDS
+    assert history.changed({"action": "promoted", "before": before, "after": after}) == ""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.cli.units import Unit
+from mizzen.cli.host.systemd_unit import Unit
 from mizzen.errors import Invalid
 from mizzen.supervisor import notify
 from tests.unit.cli.command import failed, mizzen

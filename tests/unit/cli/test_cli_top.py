@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from mizzen.cli import top
-from mizzen.cli.top import Sort
+from mizzen.cli.plane import top
+from mizzen.cli.plane.top import Sort
 from tests.support.answers import Answers, answering
 from tests.unit.cli.command import Done, failed, mizzen
 

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from mizzen.cli import output, training_views, training_watch
-from mizzen.cli.training_watch import Watching
+from mizzen.cli import output
+from mizzen.cli.training import views, watch
+from mizzen.cli.training.watch import Watching
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.connection import locate
 from tests.support.planes import wait_until
@@ -303,15 +304,15 @@ def view(step: int | None = None, total: int | None = None, state: str = "Runnin
 
 
 def test_sparklines_go_from_the_lowest_to_the_highest() -> None:
-    assert training_views.sparkline([1, 2, 3, 4, 5, 6, 7, 8]) == "▁▂▃▄▅▆▇█"
-    assert training_views.sparkline([3, 3, 3]) == "▁▁▁"
-    assert training_views.sparkline([1]) == training_views.sparkline([]) == ""
-    assert training_views.sparkline([9, 1, float("nan"), 2], width=2) == "▁█"
+    assert views.sparkline([1, 2, 3, 4, 5, 6, 7, 8]) == "▁▂▃▄▅▆▇█"
+    assert views.sparkline([3, 3, 3]) == "▁▁▁"
+    assert views.sparkline([1]) == views.sparkline([]) == ""
+    assert views.sparkline([9, 1, float("nan"), 2], width=2) == "▁█"
 
 
 @pytest.mark.parametrize(("fraction", "drawn"), [(-1, "░░░░"), (0.5, "██░░"), (7, "████")])
 def test_bars_stay_within_their_width(fraction: float, drawn: str) -> None:
-    assert training_views.bar(fraction, 4) == drawn
+    assert views.bar(fraction, 4) == drawn
 
 
 def test_what_is_drawn_on_a_terminal() -> None:
@@ -342,10 +343,10 @@ def test_lines_tell_of_a_new_state_at_once_and_of_steps_after_a_while() -> None:
 
 
 def test_the_end_of_a_job_without_a_checkpoint_says_so() -> None:
-    assert "saved no checkpoint" in training_views.succeeded(view(state="Succeeded", checkpoints=0))
+    assert "saved no checkpoint" in views.succeeded(view(state="Succeeded", checkpoints=0))
     many = view(state="Succeeded", checkpoints=2, newestCheckpoint="j-1")
-    assert training_views.succeeded(many) == "j succeeded in 1 min 30 s; 2 checkpoints, the newest j-1"
-    assert training_watch.Watching().news(0.0) == ""
+    assert views.succeeded(many) == "j succeeded in 1 min 30 s; 2 checkpoints, the newest j-1"
+    assert watch.Watching().news(0.0) == ""
 
 
 def test_a_terminal_shows_how_it_goes_and_is_left_clean(plane: Plane) -> None:
@@ -361,7 +362,7 @@ def test_a_terminal_shows_how_it_goes_and_is_left_clean(plane: Plane) -> None:
             ref = await client.find_job(job.id)
             timer = threading.Timer(1.0, lambda: job.become("Succeeded", completionTime=ENDED))
             timer.start()
-            return await training_watch.wait(client, ref, follow=None, tell=lambda _piece: looks.append(1))
+            return await watch.wait(client, ref, follow=None, tell=lambda _piece: looks.append(1))
 
     text = printed(lambda: output.say(asyncio.run(wait())["state"]))
     assert f"{job.id}: running" in text

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from mizzen.cli import output, training_views, training_watch
-from mizzen.cli.training_watch import Watching
+from mizzen.cli import output
+from mizzen.cli.training import views, watch
+from mizzen.cli.training.watch import Watching
 from mizzen.kinds.schema.resource import Ref
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.connection import locate
@@ -56,17 +57,17 @@ def test_other_peoples_words_stay_within_their_place() -> None:
     watching = Watching()
     watching.see(of_evil())
     lines = [
-        *training_views.described(of_evil(), [saved]),
-        *(cell for row in training_views.rows([of_evil()]) for cell in row),
-        *(cell for row in training_views.checkpoint_rows([saved]) for cell in row),
+        *views.described(of_evil(), [saved]),
+        *(cell for row in views.rows([of_evil()]) for cell in row),
+        *(cell for row in views.checkpoint_rows([saved]) for cell in row),
         *watching.screen(200),
-        training_views.line({**of_evil(), "state": "Running"}),
+        views.line({**of_evil(), "state": "Running"}),
     ]
     for line in "\n".join(lines).split("\n"):
         assert line.isprintable(), line
         assert not line.startswith(("Replicas ", "  worker-9")), line
     assert lines.count("Replicas") == 1
-    assert not any("\n" in cell for row in training_views.checkpoint_rows([saved]) for cell in row)
+    assert not any("\n" in cell for row in views.checkpoint_rows([saved]) for cell in row)
 
 
 def test_a_terminal_gets_the_colours_of_a_log_and_nothing_else(plane: Plane) -> None:
@@ -141,11 +142,11 @@ def test_a_job_that_runs_is_not_looked_at_for_longer(plane: Plane) -> None:
     async def look() -> dict[str, Any]:
         async with Counting(locate.find(plane.control.url, TOKEN)) as client:
             ref = await client.find_job(job.id)
-            return await training_watch.begun(client, ref, {"state": "Created", "reason": ""})
+            return await watch.begun(client, ref, {"state": "Created", "reason": ""})
 
     job.become("Running")
     found = asyncio.run(look())
-    assert (found["state"], asked, training_watch.obstacle(found)) == ("Running", ["job"], "")
+    assert (found["state"], asked, watch.obstacle(found)) == ("Running", ["job"], "")
 
 
 def test_what_a_job_left_is_told_when_its_record_is_gone(plane: Plane) -> None:
@@ -177,8 +178,8 @@ def test_a_job_that_saved_nothing_says_so(plane: Plane) -> None:
 def test_time_suspended_counts_from_the_suspension() -> None:
     since = {"type": "Suspended", "status": "True", "lastTransitionTime": "2026-01-31T13:00:00Z"}
     job = {"id": "j", "state": "Suspended", "startTime": BEGAN, "status": {"conditions": [since]}}
-    assert training_views.ran(job, datetime(2026, 1, 31, 13, 0, 7, tzinfo=UTC)) == 7.0
-    assert training_views.ran({**job, "state": "Running"}, datetime(2026, 1, 31, 13, 0, tzinfo=UTC)) == 3600.0
+    assert views.ran(job, datetime(2026, 1, 31, 13, 0, 7, tzinfo=UTC)) == 7.0
+    assert views.ran({**job, "state": "Running"}, datetime(2026, 1, 31, 13, 0, tzinfo=UTC)) == 3600.0
 
 
 def test_a_failure_is_told_once(plane: Plane) -> None:

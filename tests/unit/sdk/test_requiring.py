@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from mizzen import errors
-from mizzen.cli import words
+from mizzen.cli import object_arguments
 from mizzen.sdk.packaging import requirements
 
 
@@ -45,9 +45,9 @@ def test_what_it_requires_is_told() -> None:
 
 
 def test_one_way_to_say_it() -> None:
-    assert words.required(None, None, none=False) is None
-    assert words.required(None, ["a"], none=False) == ["a"]
-    assert words.required(Path("r"), None, none=False) == Path("r")
-    assert words.required(None, None, none=True) == []
+    assert object_arguments.required(None, None, none=False) is None
+    assert object_arguments.required(None, ["a"], none=False) == ["a"]
+    assert object_arguments.required(Path("r"), None, none=False) == Path("r")
+    assert object_arguments.required(None, None, none=True) == []
     with pytest.raises(typer.BadParameter, match="one of --requirements"):
-        words.required(Path("r"), ["a"], none=False)
+        object_arguments.required(Path("r"), ["a"], none=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.cli import tail
+from mizzen.cli.plane import log_tail
 from mizzen.supervisor.protocol import Boot
 from mizzen.supervisor.rotation import Retention, expire, rotate, too_long
 
@@ -128,7 +128,7 @@ def test_following_through_rotations_loses_nothing(tmp_path: Path) -> None:
     """By copy and cut, as of what processes print, and by another name, as of the access log."""
     path = tmp_path / "x.log"
     path.write_text("0\n")
-    lines = tail.read([path], None, follow=True)
+    lines = log_tail.read([path], None, follow=True)
     assert next(lines) == "0\n"
     for number, put_aside in ((1, rotate), (3, lambda file: file.replace(f"{file}.1"))):
         with path.open("a") as log:

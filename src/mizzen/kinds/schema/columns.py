@@ -1,7 +1,7 @@
 """Columns of a kind with their types and words, which are those of the fields they show; and what a cell holds. Pure.
 
 The tables that kubectl prints and the CRDs are made from it. The command line has its own reading of columns
-(`cli/columns.py`), for it can do without the specs.
+(`cli/objects/columns.py`), for it can do without the specs.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Commands on users, permissions, tokens, secrets, limits and kubeconfig."""

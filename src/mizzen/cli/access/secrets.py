@@ -1,0 +1,131 @@
+"""The group secret: values that go in and are never shown again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mizzen import errors
+from mizzen.cli import completions, output
+from mizzen.cli.help_format import Group
+from mizzen.cli.output import Format
+from mizzen.cli.session import DataDir, Namespace, Output, call
+
+if TYPE_CHECKING:
+    from mizzen.sdk.client import AsyncPlane
+
+secret = Group(
+    name="secret",
+    help="Values that are never shown again: set, list, delete.\n\n\b\nExample:\n  mizzen secret set db PASSWORD",
+    no_args_is_help=True,
+)
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The secret's name.", autocompletion=completions.secrets)
+]
+
+
+@secret.command("set")
+def set_secret(
+    *,
+    name: NameArgument,
+    values: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY=VALUE|KEY=@FILE|KEY…", help="KEY alone asks for the value; '-' reads KEY=VALUE lines."
+        ),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Remove all other values that it has.")] = False,
+    namespace: Namespace = None,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Set values of a secret; others that it has stay. They are encrypted, and nobody can read them back.
+
+    \b
+    Example:
+      mizzen secret set s3 ACCESS_KEY SECRET_KEY
+      mizzen secret set tls key=@server.key
+      mizzen secret set db --replace - < db.env
+    """
+    given = _values(values or [])
+
+    async def work(plane: AsyncPlane) -> tuple[dict[str, Any], list[str]]:
+        before = [key for found in await plane.secrets() if found["name"] == name for key in found["keys"]]
+        made = await plane.set_secret(name, given, replace=replace)
+        return made, [key for key in before if key not in given]
+
+    made, others = call(data_dir, work, namespace)
+    rest = f"; {'removed' if replace else 'kept'}: {', '.join(others)}" if others else ""
+    output.outcome(
+        {**made, "removed": others if replace else []}, form, f"secret {name} set: {', '.join(sorted(given))}{rest}"
+    )
+
+
+@secret.command("list")
+def list_secrets(namespace: Namespace = None, data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+    """List secrets by name and keys.
+
+    \b
+    Example:
+      mizzen secret list
+    """
+    found = call(data_dir, lambda plane: plane.secrets(), namespace)
+    output.listing(found, ("name", "keys", "updated", "updatedBy"), "no secrets", form)
+
+
+@secret.command("delete")
+def delete_secret(
+    name: NameArgument,
+    namespace: Namespace = None,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """Delete a secret.
+
+    \b
+    Example:
+      mizzen secret delete s3
+    """
+    call(data_dir, lambda plane: plane.delete_secret(name), namespace)
+    output.outcome({"name": name, "deleted": True}, form, f"secret {name} deleted")
+
+
+def _values(given: list[str]) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for item in given or ["-"]:
+        values |= _lines() if item == "-" else dict([_value(item)])
+    if not values:
+        raise typer.BadParameter("no values: give KEY=VALUE, KEY=@FILE, KEY, or '-' and lines on stdin")
+    return values
+
+
+def _value(item: str) -> tuple[str, str]:
+    key, sign, value = item.partition("=")
+    if not key:
+        raise typer.BadParameter("a value has no key before '='")  # not shown: it may be secret
+    if not sign and not (sys.stdin and sys.stdin.isatty()):
+        raise typer.BadParameter(f"{key} needs a value: {key}=VALUE, {key}=@FILE or '-'")
+    if not sign:
+        return key, str(typer.prompt(key, hide_input=True, err=True))
+    if not value.startswith("@"):
+        return key, value
+    try:
+        return key, Path(value[1:]).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.NotFound(
+            f"cannot read {value[1:]}: {getattr(error, 'strerror', None) or 'it is no text'}"
+        ) from error
+
+
+def _lines() -> dict[str, str]:
+    """KEY=VALUE lines, as env files have them; empty ones and comments are left out."""
+    if sys.stdin is None:
+        raise errors.BadRequest("stdin is closed", hint="send the values: … < db.env")
+    lines = [line for line in sys.stdin.read().splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if any("=" not in line for line in lines):
+        raise errors.BadRequest("a line on stdin is not KEY=VALUE")
+    return {key.strip(): value for key, _, value in (line.partition("=") for line in lines)}

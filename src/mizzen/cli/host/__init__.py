@@ -1,0 +1,1 @@
+"""Commands on the machine itself: backups, the systemd service, plug-ins, environments."""

@@ -1,0 +1,1 @@
+"""Commands that start, stop and show a plane: up, down, status, top, logs."""

@@ -1,0 +1,209 @@
+"""up, down, status: a plane's life on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from mizzen import errors
+from mizzen.cli import output
+from mizzen.cli.output import Format
+from mizzen.cli.session import DataDir, Output
+
+if TYPE_CHECKING:
+    from mizzen.sdk.connection.locate import Place
+    from mizzen.supervisor.home import Home
+
+_PATIENCE: Final = 2.0
+_TOLD: Final = ("key", "state", "pid", "restarts", "message")
+"""Of each process."""
+
+
+def up(
+    *,
+    host: Annotated[str | None, typer.Option(help="Address to listen on [default: 127.0.0.1].")] = None,
+    port: Annotated[int | None, typer.Option(help="Of the control API; 0: a free one [default: 8470].")] = None,
+    inference_port: Annotated[
+        int | None, typer.Option(help="Of the inference API; 0: a free one [default: 8471].")
+    ] = None,
+    grpc_port: Annotated[
+        int | None, typer.Option(help="Of the inference API over gRPC; 0: a free one [default: 8472].")
+    ] = None,
+    tls_port: Annotated[
+        int | None, typer.Option(help="Of the control API with TLS; 0: a free one [default: 8473].")
+    ] = None,
+    inference_tls: Annotated[
+        bool, typer.Option("--inference-tls", help="The inference API speaks TLS, under the CA in the data dir.")
+    ] = False,
+    gateways: Annotated[int | None, typer.Option(help="Number of gateway processes [default: 1].")] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Allow an address that others can reach, also without TLS; needs tokens.")
+    ] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Train a small model and serve it as 'iris'.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when it is ready; end it with 'mizzen down'.")
+    ] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Start a plane, or show the one that runs.
+
+    \b
+    Example:
+      mizzen up --demo
+      mizzen up --port 0 --inference-port 0 --grpc-port 0 --tls-port 0 --detach
+      mizzen up --host 192.168.7.4 --inference-tls
+    """
+    from mizzen.cli.plane import foreground
+    from mizzen.settings import Settings
+
+    began = time.monotonic()
+    ports = {"port": port, "inference_port": inference_port, "grpc_port": grpc_port, "tls_port": tls_port}
+    flags: dict[str, Any] = {"host": host, **ports, "gateways": gateways}
+    flags |= {"insecure": True} if insecure else {}
+    flags |= {"inference_tls": True} if inference_tls else {}
+    settings = Settings.load(flags | {"data_dir": data_dir})
+    foreground.run(settings, flags, demo=demo, detach=detach, began=began)
+
+
+def down(
+    *,
+    keep_training: Annotated[
+        bool, typer.Option("--keep-training", help="Let what trains go on; the next 'mizzen up' takes it over.")
+    ] = False,
+    data_dir: DataDir = None,
+    form: Output = Format.TABLE,
+) -> None:
+    """End the plane and everything it runs, also when parts of it have died.
+
+    Jobs go on when the plane is started again: from where they are with --keep-training, else from what they saved.
+
+    \b
+    Example:
+      mizzen down
+      mizzen down --keep-training
+    """
+    from mizzen.sdk.connection import locate, stop
+    from mizzen.supervisor.home import Home
+
+    folder = locate.data_dir_of(data_dir)
+    home = Home.of(folder)
+    ended = stop.stop(home, keep_training=keep_training)
+    left = stop.named(trains := stop.trains(home), trains) if keep_training else []
+    said = f"ended {', '.join(ended)}" if ended else f"no plane runs in {folder}"
+    told = {"ended": ended, "left": left} if keep_training else {"ended": ended}
+    output.outcome(told, form, f"{said}; {left[0]} left running" if left else said)
+
+
+def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+    """Show where the plane answers and what it runs.
+
+    \b
+    Example:
+      mizzen status -o json
+    """
+    from mizzen.sdk.connection import locate
+    from mizzen.supervisor import client
+    from mizzen.supervisor.home import Home
+
+    home = Home.of(locate.data_dir_of(data_dir))
+    with _told_what_trains(home):
+        place = locate.in_data_dir(locate.data_dir_of(data_dir))
+    try:
+        info, processes = client.ask(home, "info"), client.ask(home, "list")["processes"]
+    except client.SupervisorGone as error:
+        raise errors.Unavailable(f"the supervisor of {home.data_dir} does not answer", hint="try again") from error
+    replicas = _replicas(place)
+    found: dict[str, Any] = {
+        "control_url": place.control_url,
+        "tls_url": place.tls_url,
+        "inference_url": place.inference_url,
+        "grpc_address": place.grpc_address,
+        "data_dir": str(home.data_dir),
+        "disk": _disk(home),
+        "pid": next((process["pid"] for process in processes if process["key"] == "plane"), None),
+        "supervisor_pid": info["pid"],
+        "processes": [
+            {name: process[name] for name in _TOLD} | _replica(process["key"], replicas) for process in processes
+        ],
+    }
+    if form is not Format.TABLE:
+        output.data(found, form)
+        return
+    if found["disk"]["level"] != "enough":
+        output.warn(f"the disk of the data dir: {found['disk']['message']}")
+    for key in ("control_url", "tls_url", "inference_url", "grpc_address", "data_dir", "supervisor_pid"):
+        output.say(f"{key.replace('_', ' '):<15} {found[key] or ''}")
+    output.say()
+    output.table(
+        ("PROCESS", "STATE", "PID", "RESTARTS", "MESSAGE"),
+        (
+            (_named(each), each["state"], str(each["pid"] or ""), str(each["restarts"]), each["message"])
+            for each in found["processes"]
+        ),
+    )
+
+
+@contextmanager
+def _told_what_trains(home: Home) -> Iterator[None]:
+    """Without a plane: what it left running on request."""
+    from mizzen.sdk.connection import stop
+
+    try:
+        yield
+    except errors.Unavailable as error:
+        trains = stop.trains(home)
+        if not trains:
+            raise
+        left = stop.named(trains, trains)[0]
+        hint = "'mizzen up' takes over what it left, 'mizzen down' ends it"
+        raise errors.Unavailable(f"{error.message}; {left} of it left running", hint=hint) from error
+
+
+def _disk(home: Home) -> dict[str, Any]:
+    """How much room is left, by the marks that the plane was started with."""
+    from mizzen.assemble import starting
+    from mizzen.blobs.room import Room, free_bytes
+
+    settings = starting.settings_of(home)
+    low, critical = (settings.disk_low_bytes, settings.disk_critical_bytes) if settings else (0, 0)
+    room = Room(home.data_dir, low, critical)
+    return {"free": free_bytes(home.data_dir), "level": str(room.level()), "message": room.said()}
+
+
+def _replicas(place: Place) -> dict[str, dict[str, str]]:
+    """The model and InferenceModel behind each Workload's uid; empty when the plane is not there to tell."""
+    from mizzen.sdk.client import AsyncPlane
+
+    async def ask() -> dict[str, dict[str, str]]:
+        # A plane that is being brought back takes connections, and answers none.
+        async with asyncio.timeout(_PATIENCE), AsyncPlane(place, patience=0.0) as plane:
+            workloads = (await plane.list("workloads", namespace="*"))["items"]
+        return {
+            item["metadata"]["uid"]: {
+                "namespace": item["metadata"].get("namespace", "default"),
+                "model": (item["metadata"].get("labels") or {}).get("mizzen.dev/model", ""),
+                "server": owner["name"],
+            }
+            for item in workloads
+            for owner in item["metadata"].get("ownerReferences") or ()
+        }
+
+    try:
+        return asyncio.run(ask())
+    except (errors.MizzenError, TimeoutError):
+        return {}
+
+
+def _replica(key: str, replicas: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """Of what a process is a replica: the keys of these are <uid of the Workload>.<index>. Empty for others."""
+    uid, _, index = key.rpartition(".")
+    return {**replicas[uid], "replica": int(index)} if uid in replicas else {}
+
+
+def _named(process: Mapping[str, Any]) -> str:
+    return f"{process['server']} [{process['replica']}]" if "server" in process else str(process["key"])

@@ -1,0 +1,1 @@
+"""Commands on training jobs and monitors."""
