@@ -15,7 +15,7 @@ from pathlib import Path
 import uvicorn
 import uvloop
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.kinds.schema.resource import Resource
 from mizzen.server.app import create_app
 from mizzen.stores.sqlite import SqliteStore

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.engine import Engine, Observation
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.kinds.schema.resource import Meta, Resource

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from mizzen.blobs.objects import ObjectBlobs
+from mizzen.blobs.object_store import ObjectBlobs
 from mizzen.blobs.store import Stored
 from tests.support.seaweed import BUCKET, Seaweed
 

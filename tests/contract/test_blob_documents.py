@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from mizzen.blobs import backed_documents
-from mizzen.blobs.backed import BackedBlobs
+from mizzen.blobs.backed_store import BackedBlobs
 from mizzen.blobs.documents import Documents
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.store import KeepsDocuments, opened
 from mizzen.errors import Invalid, NotFound, Unavailable
 from tests.contract.objects import Away, new_folder, new_s3

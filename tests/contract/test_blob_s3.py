@@ -14,12 +14,12 @@ from pathlib import Path
 import obstore
 import pytest
 
-from mizzen.blobs import at
-from mizzen.blobs.backed import BackedBlobs
-from mizzen.blobs.credentials import Credentials
-from mizzen.blobs.files import FileBlobs
-from mizzen.blobs.objects import ObjectBlobs
-from mizzen.blobs.objects import opened as open_objects
+from mizzen.blobs import open_from_env
+from mizzen.blobs.backed_store import BackedBlobs
+from mizzen.blobs.file_store import FileBlobs
+from mizzen.blobs.object_store import ObjectBlobs
+from mizzen.blobs.object_store import opened as open_objects
+from mizzen.blobs.object_store_credentials import Credentials
 from mizzen.blobs.store import opened
 from mizzen.errors import NotFound, Unavailable
 from tests.contract.objects import new_s3
@@ -111,21 +111,23 @@ def test_a_process_that_is_told_by_variables_has_the_same_blobs(
         "AWS_SECRET_ACCESS_KEY": own.secret_access_key,
     }  # fmt: skip
     url = f"s3://{BUCKET}/{tmp_path.name}/{given}"
-    told = at.variables(url, own if given == "explicit" else None, around if given == "around" else {"AWS_X": "y"})
+    told = open_from_env.variables(
+        url, own if given == "explicit" else None, around if given == "around" else {"AWS_X": "y"}
+    )
     assert all(name.startswith("MIZZEN_BLOB_STORE") for name in told)
     # Of the code that a runner runs, and none of the runner's business.
     mine = {"AWS_ACCESS_KEY_ID": "theirs", "AWS_SECRET_ACCESS_KEY": "theirs", "AWS_SESSION_TOKEN": "theirs",
             "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9"}  # fmt: skip
     for name, value in mine.items():
         monkeypatch.setenv(name, value)
-    blobs = at.blobs_of(tmp_path / "data", {**os.environ, **told})
+    blobs = open_from_env.blobs_of(tmp_path / "data", {**os.environ, **told})
     digest = blobs.put_bytes(b"weights").digest
     assert blobs.documents.put("logs/a", b"{}", new=True)
     assert blobs.uri(digest).startswith(url)
     assert ObjectBlobs(url, own, {}).has(digest)
     assert {name: os.environ[name] for name in mine} == mine, "its own variables are as they were"
-    assert at.credentials_of(told) == own
-    assert type(at.blobs_of(tmp_path / "data", {})) is FileBlobs
+    assert open_from_env.credentials_of(told) == own
+    assert type(open_from_env.blobs_of(tmp_path / "data", {})) is FileBlobs
 
 
 def test_what_was_acknowledged_survives_a_kill_and_the_rest_goes_on_after_it(mortal: Seaweed, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs.backed import BackedBlobs
-from mizzen.blobs.files import FileBlobs
-from mizzen.blobs.objects import ObjectBlobs
+from mizzen.blobs.backed_store import BackedBlobs
+from mizzen.blobs.file_store import FileBlobs
+from mizzen.blobs.object_store import ObjectBlobs
 from mizzen.blobs.store import BlobStore, Stored, opened
 from mizzen.errors import NotFound, Unavailable
 from mizzen.kinds.schema.resource import Meta, Resource

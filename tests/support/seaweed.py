@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from mizzen.blobs.credentials import Credentials
+from mizzen.blobs.object_store_credentials import Credentials
 
 BUCKET = "models"
 _KEY, _SECRET = "mizzen", "not-so-secret"

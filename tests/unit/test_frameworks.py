@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mizzen import frameworks
-from mizzen.blobs import archives
+from mizzen.blobs.ingest import archives
 from mizzen.frameworks import Framework
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from mizzen import frameworks
-from mizzen.blobs.content import DIGEST as _DIGEST
+from mizzen.blobs.fs.content import DIGEST as _DIGEST
 from mizzen.kinds.schema import metadata
 from mizzen.kinds.schema.resource import NAME as _NAME
 from mizzen.kinds.schema.resource import VERSION as _VERSION

@@ -25,8 +25,8 @@ from mizzen.assemble import environments, learning, training
 from mizzen.assemble.carrying import Carrying
 from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_of
 from mizzen.assemble.starting import gateways
+from mizzen.blobs.disk_room import Room, free_bytes
 from mizzen.blobs.limits import Limits
-from mizzen.blobs.room import Room, free_bytes
 from mizzen.controllers import acceptance
 from mizzen.controllers.access import AccessPublisher, Vouching
 from mizzen.controllers.graphs.controller import Graphs

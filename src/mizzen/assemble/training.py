@@ -8,11 +8,11 @@ import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from mizzen.blobs import at
-from mizzen.blobs.backed import BackedBlobs
-from mizzen.blobs.credentials import Credentials
-from mizzen.blobs.files import FileBlobs
-from mizzen.blobs.room import Room
+from mizzen.blobs import open_from_env
+from mizzen.blobs.backed_store import BackedBlobs
+from mizzen.blobs.disk_room import Room
+from mizzen.blobs.file_store import FileBlobs
+from mizzen.blobs.object_store_credentials import Credentials
 from mizzen.blobs.store import opened
 from mizzen.controllers.training.controller import Training
 from mizzen.controllers.training.results import Results
@@ -35,7 +35,7 @@ async def blobs_of(settings: Settings, vault: Vault, room: Room) -> tuple[FileBl
     url = settings.blob_store
     blobs = BackedBlobs(folder, opened(url, keys), room) if url else FileBlobs(folder, room)
     await asyncio.to_thread(blobs.sweep)
-    return blobs, at.variables(url, keys, os.environ)
+    return blobs, open_from_env.variables(url, keys, os.environ)
 
 
 def disk_marks(settings: Settings) -> Mapping[str, str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from mizzen.backups.contents import MANIFEST, MOST_MANIFEST, SEAL, Item, Manifest
-from mizzen.blobs.content import CHUNK
+from mizzen.blobs.fs.content import CHUNK
 from mizzen.errors import BadRequest, Conflict, NotFound
 
 _BLOCK: Final = 512

@@ -10,7 +10,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
-from mizzen.blobs.content import hex_of, named
+from mizzen.blobs.fs.content import hex_of, named
 from mizzen.errors import BadRequest
 from mizzen.selection import database
 

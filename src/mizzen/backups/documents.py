@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from mizzen.blobs import naming
+from mizzen.blobs import digest_references
 from mizzen.blobs.documents import Documents
 from mizzen.errors import BadRequest, Invalid, NotFound
 
@@ -23,7 +23,7 @@ def gathered(documents: Documents, file: BinaryIO) -> frozenset[str]:
             data = documents.get(name)
         except NotFound:  # deleted meanwhile
             continue
-        found.update(naming.digests_in(data))
+        found.update(digest_references.digests_in(data))
         file.write(json.dumps({"name": name, "data": data.decode(errors="replace")}).encode() + b"\n")
     return frozenset(found)
 

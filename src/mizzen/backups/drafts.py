@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from mizzen.blobs import content
-from mizzen.blobs.durable import sync_folder
+from mizzen.blobs.fs import content
+from mizzen.blobs.fs.fsync import sync_folder
 from mizzen.errors import Conflict, MizzenError, Unavailable
 
 

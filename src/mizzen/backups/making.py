@@ -34,8 +34,8 @@ from mizzen.backups.contents import (
     known,
 )
 from mizzen.backups.documents import gathered
-from mizzen.blobs import content
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
+from mizzen.blobs.fs import content
 from mizzen.errors import Conflict, Forbidden, NotFound
 
 PACKED: Final = (".gz", ".tgz")

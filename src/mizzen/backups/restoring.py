@@ -12,9 +12,9 @@ from mizzen.backups import archive, drafts, snapshot
 from mizzen.backups.contents import DATABASE, DOCUMENTS, LEARNT, MANIFEST, SEAL, Item, Manifest, digest_of_path
 from mizzen.backups.documents import spread
 from mizzen.backups.making import Progress
-from mizzen.blobs import content
-from mizzen.blobs.durable import sync_folder
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
+from mizzen.blobs.fs import content
+from mizzen.blobs.fs.fsync import sync_folder
 from mizzen.errors import BadRequest, Conflict, Forbidden, NotFound
 from mizzen.stores import schema
 

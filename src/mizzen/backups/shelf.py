@@ -21,7 +21,7 @@ from typing import Final
 from mizzen.backups import archive, drafts
 from mizzen.backups.contents import DATABASE, MANIFEST, SEAL, WHOSE, Manifest, digest_of_path
 from mizzen.backups.making import Made, Progress, Wanted, check_owner, to_file
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import BadRequest, Conflict, NotFound
 
 _PREFIX: Final = "mizzen-"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mizzen.blobs import naming
+from mizzen.blobs import digest_references
 from mizzen.errors import BadRequest, NotFound, Unavailable
 from mizzen.selection import database
 from mizzen.stores import reads, rows, schema
@@ -106,10 +106,10 @@ def _check_pages(copy: sqlite3.Connection, what: str) -> None:
 
 
 def _named(copy: sqlite3.Connection) -> Iterator[str]:
-    marks = ", ".join("?" for _ in naming.NAMING)
-    with closing(copy.execute(f"SELECT body FROM objects WHERE kind IN ({marks})", naming.NAMING)) as found:  # noqa: S608
+    marks = ", ".join("?" for _ in digest_references.NAMING)
+    with closing(copy.execute(f"SELECT body FROM objects WHERE kind IN ({marks})", digest_references.NAMING)) as found:  # noqa: S608
         for (body,) in found:
-            yield from naming.digests(rows.decode(body).spec)
+            yield from digest_references.digests(rows.decode(body).spec)
 
 
 @contextmanager

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Final
 
 from mizzen.blobs.documents import Documents
-from mizzen.blobs.durable import made_folder
-from mizzen.blobs.spool import disk_faults
+from mizzen.blobs.fs.fsync import made_folder
+from mizzen.blobs.ingest.spool import disk_faults
 from mizzen.blobs.store import KeepsDocuments, unavailable
 from mizzen.errors import Invalid, NotFound, Unavailable
 

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from mizzen.blobs import content
-from mizzen.blobs.durable import made_folder, sync_folder
-from mizzen.blobs.spool import disk_faults, new_file
+from mizzen.blobs.fs import content
+from mizzen.blobs.fs.fsync import made_folder, sync_folder
+from mizzen.blobs.ingest.spool import disk_faults, new_file
 from mizzen.errors import Fault, Invalid, NotFound
 
 FOLDER: Final = "named"

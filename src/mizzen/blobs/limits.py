@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mizzen.blobs.content import Readable
+from mizzen.blobs.fs.content import Readable
 from mizzen.errors import TooLarge
 
 FREE = 64 << 20

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from mizzen.blobs.credentials import Credentials
+from mizzen.blobs.object_store_credentials import Credentials
 from mizzen.errors import Unavailable
 
 BUILT_IN = ("s3", "gs", "az", "file")
@@ -106,7 +106,7 @@ def opened(url: str, credentials: Credentials | None = None, environ: Mapping[st
     scheme = urlsplit(url).scheme
     try:
         if scheme in BUILT_IN:
-            from mizzen.blobs.objects import ObjectBlobs
+            from mizzen.blobs.object_store import ObjectBlobs
 
             return ObjectBlobs(url, credentials, environ)
         entry = plugins.entry(plugins.BLOBS, scheme)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, NoReturn
 
-from mizzen.blobs.room import Level, Room
+from mizzen.blobs.disk_room import Level, Room
 from mizzen.errors import AlreadyExists, MizzenError
 from mizzen.kinds.node import NodeStatus
 from mizzen.kinds.rules.placement import HOSTNAME

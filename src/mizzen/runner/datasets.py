@@ -24,9 +24,9 @@ from mizzen.runs import records
 from mizzen.runs.places import JobPlace
 
 if TYPE_CHECKING:
-    from mizzen.blobs.credentials import Credentials
-    from mizzen.blobs.room import Room
-    from mizzen.blobs.spool import Spool
+    from mizzen.blobs.disk_room import Room
+    from mizzen.blobs.ingest.spool import Spool
+    from mizzen.blobs.object_store_credentials import Credentials
 
 ACCESS_KEY_ID, SECRET_ACCESS_KEY = "MIZZEN_DATASET_ACCESS_KEY_ID", "MIZZEN_DATASET_SECRET_ACCESS_KEY"
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
@@ -102,8 +102,8 @@ def _bring(
 def _from_web(http: Mapping[str, Any], new: Path, room: Room | None, *, private: bool, tell: Tell) -> None:
     import asyncio
 
-    from mizzen.blobs import download
-    from mizzen.blobs.spool import Spool
+    from mizzen.blobs.ingest import download
+    from mizzen.blobs.ingest.spool import Spool
 
     url, wanted = http["url"], http.get("sha256sum")
     shown = download.shown(url)
@@ -128,7 +128,7 @@ def _from_web(http: Mapping[str, Any], new: Path, room: Room | None, *, private:
 
 
 async def _fetch(url: str, spool: Spool, wanted: str | None, *, private: bool, tell: Tell) -> None:
-    from mizzen.blobs import download
+    from mizzen.blobs.ingest import download
 
     def told(done: int, total: int | None) -> None:
         tell(_progress(done, total))
@@ -139,9 +139,9 @@ async def _fetch(url: str, spool: Spool, wanted: str | None, *, private: bool, t
 
 def _unpack(spool: Spool, new: Path) -> None:
     """Through blobs of its own, with all the care that an archive of a stranger needs; then under their names."""
-    from mizzen.blobs import archives
-    from mizzen.blobs.files import FileBlobs
-    from mizzen.blobs.intake import Intake
+    from mizzen.blobs.file_store import FileBlobs
+    from mizzen.blobs.ingest import archives
+    from mizzen.blobs.ingest.intake import Intake
     from mizzen.blobs.limits import Limits
 
     limits = Limits(upload_bytes=_MOST_BYTES, unpacked_bytes=_MOST_BYTES, files=_MOST_FILES)
@@ -160,7 +160,7 @@ def _unpack(spool: Spool, new: Path) -> None:
 def _from_bucket(
     s3: Mapping[str, Any], new: Path, environ: Mapping[str, str], room: Room | None, *, private: bool, tell: Tell
 ) -> None:
-    from mizzen.blobs import buckets
+    from mizzen.blobs.ingest import buckets
 
     tell("fetching the dataset")
     deadline, pause = time.monotonic() + _PATIENCE, 1.0
@@ -190,8 +190,8 @@ def _from_bucket(
 
 def _credentials(s3: Mapping[str, Any], environ: Mapping[str, str]) -> Credentials:
     """What the dataset says; where it says nothing of who asks, as the plane's own store is asked."""
-    from mizzen.blobs.at import credentials_of
-    from mizzen.blobs.credentials import Credentials
+    from mizzen.blobs.object_store_credentials import Credentials
+    from mizzen.blobs.open_from_env import credentials_of
 
     own = credentials_of(environ)
     if s3.get("secret"):
@@ -204,7 +204,7 @@ def _credentials(s3: Mapping[str, Any], environ: Mapping[str, str]) -> Credentia
 
 
 def _file_name(url: str) -> str:
-    from mizzen.blobs.intake import path_fault
+    from mizzen.blobs.ingest.intake import path_fault
 
     name = PurePosixPath(unquote(urlsplit(url).path)).name
     return name if name and not name.startswith(".") and path_fault(name) is None else "data"

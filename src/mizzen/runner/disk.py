@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from mizzen.blobs.removing import remove_tree
-from mizzen.blobs.room import Room
+from mizzen.blobs.disk_room import Room
+from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.runner.entries import is_name
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mizzen.blobs.folders import MOST_FILES
+from mizzen.blobs.fs.folders import MOST_FILES
 from mizzen.runs import progress, reading
 
 UNFINISHED = (".tmp", ".part")

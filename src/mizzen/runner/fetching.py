@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mizzen.blobs.files import Entry, FileBlobs
-from mizzen.blobs.removing import remove_tree
+from mizzen.blobs.file_store import Entry, FileBlobs
+from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.errors import Invalid, MizzenError, NoRoom, NotFound, Unavailable
 from mizzen.runner import publishing
 from mizzen.runner.failing import NO_ROOM, Failed, is_full, said
@@ -128,8 +128,8 @@ class Fetching(threading.Thread):
 
 
 async def _tree(git: Mapping[str, str], blobs: FileBlobs, *, trusted: bool) -> tuple[Entry, ...]:
-    from mizzen.blobs import git as repositories
-    from mizzen.blobs.intake import Intake
+    from mizzen.blobs.ingest import git as repositories
+    from mizzen.blobs.ingest.intake import Intake
     from mizzen.blobs.limits import Limits
 
     limits, repository = Limits(), repositories.repository(git["repo"])

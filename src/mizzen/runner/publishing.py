@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import Invalid, NotFound
 from mizzen.runner import entries
 from mizzen.runner.entries import Found
@@ -199,10 +199,10 @@ class Publisher:
 
     def _recognised(self, files: list[File]) -> tuple[str, str]:
         """Framework and entrypoint, as far as the files tell; else empty."""
-        from mizzen.blobs import formats
+        from mizzen.blobs import model_formats
 
         try:
-            return formats.recognised({file.path: self._blobs.path(file.digest) for file in files})
+            return model_formats.recognised({file.path: self._blobs.path(file.digest) for file in files})
         except (OSError, Invalid):
             return "", ""
 

@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mizzen.blobs.at import blobs_of
-from mizzen.blobs.room import Room, free_bytes
+from mizzen.blobs.disk_room import Room, free_bytes
+from mizzen.blobs.open_from_env import blobs_of
 from mizzen.runner import memory
 from mizzen.runner.command import NOT_FOUND, CannotStart, Command
 from mizzen.runner.disk import discard_halves, is_short
@@ -57,7 +57,7 @@ _LITTLE = 1 << 20
 
 def main(environ: Mapping[str, str]) -> int:
     """The exit code."""
-    environ = dict(environ)  # others change it: see blobs/objects.py
+    environ = dict(environ)  # others change it: see blobs/object_store.py
     data = records.read(Path(environ.get("MIZZEN_TASK", "")))
     try:
         task = Task.from_json(data or {})

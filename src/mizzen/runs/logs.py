@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator
 from contextlib import suppress
 
-from mizzen.blobs.wanted import in_thread
+from mizzen.blobs.fs.cancellable_thread import in_thread
 from mizzen.errors import Unavailable
 from mizzen.runs import segments
 from mizzen.runs.checkpoints import Documents

@@ -10,7 +10,7 @@ from pathlib import Path
 from mizzen.backups import making, restoring
 from mizzen.backups.contents import Manifest
 from mizzen.backups.making import Made, Wanted
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.kinds.schema.resource import Meta, Resource
 from tests.contract.stores import open_sqlite
 

@@ -20,7 +20,7 @@ import pytest
 
 from mizzen.backups import documents, making, shelf, snapshot
 from mizzen.backups.making import Wanted
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import BadRequest, Conflict, Expired, NotFound
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.stores import schema

@@ -14,7 +14,7 @@ import pytest
 
 from mizzen.backups import drafts, shelf, snapshot
 from mizzen.backups.making import Wanted
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import Conflict, Forbidden, Unavailable
 from tests.unit.backups.folders import TAKEN, Quiet, backup, data_dir, names, restore
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from mizzen.blobs import archives
-from mizzen.blobs.content import Readable
-from mizzen.blobs.files import Blob, Entry, FileBlobs
-from mizzen.blobs.intake import Intake
+from mizzen.blobs.file_store import Blob, Entry, FileBlobs
+from mizzen.blobs.fs.content import Readable
+from mizzen.blobs.ingest import archives
+from mizzen.blobs.ingest.intake import Intake
 from mizzen.blobs.limits import Limits
 
 FILES = {"model.py": b"def predict(x): return x\n", "data/weights.bin": bytes(range(256)) * 9, "data/empty": b""}

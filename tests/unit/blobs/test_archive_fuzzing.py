@@ -11,8 +11,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mizzen.blobs.files import FileBlobs
-from mizzen.blobs.intake import path_fault
+from mizzen.blobs.file_store import FileBlobs
+from mizzen.blobs.ingest.intake import path_fault
 from mizzen.blobs.limits import Limits
 from mizzen.errors import BadRequest, Invalid, TooLarge
 from tests.support.examples import examples

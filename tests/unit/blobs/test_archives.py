@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs import archives
-from mizzen.blobs.files import Entry, FileBlobs
-from mizzen.blobs.intake import without_top
+from mizzen.blobs.file_store import Entry, FileBlobs
+from mizzen.blobs.ingest import archives
+from mizzen.blobs.ingest.intake import without_top
 from mizzen.blobs.limits import FREE, Limits
 from mizzen.errors import BadRequest, Invalid, TooLarge
 from tests.unit.blobs.packing import FILES, content, member, outside, tarred, unpack, zipped

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs import addresses, download
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
+from mizzen.blobs.ingest import download, private_addresses
 from mizzen.errors import Invalid, TooLarge
 
 DATA = os.urandom(300_000)
@@ -247,4 +247,4 @@ def test_what_is_no_url(tmp_path: Path, url: str) -> None:
     ],
 )  # fmt: skip
 def test_which_addresses_belong_to_the_world(address: str, public: bool) -> None:
-    assert addresses.is_public(address) is public
+    assert private_addresses.is_public(address) is public

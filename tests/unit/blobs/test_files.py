@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs.content import CHUNK, Readable
-from mizzen.blobs.files import Blob, FileBlobs
-from mizzen.blobs.spool import new_folder
+from mizzen.blobs.file_store import Blob, FileBlobs
+from mizzen.blobs.fs.content import CHUNK, Readable
+from mizzen.blobs.ingest.spool import new_folder
 from mizzen.errors import Conflict, Invalid, NotFound
 from tests.unit.blobs.contents import digest_of, kept
 

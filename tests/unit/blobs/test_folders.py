@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs import folders
-from mizzen.blobs.files import Entry, FileBlobs
+from mizzen.blobs.file_store import Entry, FileBlobs
+from mizzen.blobs.fs import folders
 from mizzen.errors import Invalid, NotFound
 from tests.unit.blobs.contents import digest_of, kept
 

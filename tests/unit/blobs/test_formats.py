@@ -21,7 +21,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mizzen.blobs import archives, formats
+from mizzen.blobs import model_formats
+from mizzen.blobs.ingest import archives
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 LABELS = (ROWS[:, 0] > 0).astype(int)
@@ -37,7 +38,7 @@ class Explosive:
 
 
 def look(file: Path) -> str | None:
-    found = formats.look(file, file.name)
+    found = model_formats.look(file, file.name)
     return found.framework if found else None
 
 
@@ -106,7 +107,7 @@ def test_a_function_by_cloudpickle_is_python(tmp_path: Path) -> None:
 def test_a_class_of_a_script_is_told_what_to_do(tmp_path: Path) -> None:
     script = "import pickle, sys\nclass Model:\n    pass\npickle.dump(Model(), open(sys.argv[1], 'wb'))\n"
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "m.pkl")], check=True)
-    found = formats.look(tmp_path / "m.pkl", "m.pkl")
+    found = model_formats.look(tmp_path / "m.pkl", "m.pkl")
     assert found is not None
     assert found.framework is None
     assert "define that in a module" in found.advice
@@ -160,7 +161,7 @@ def test_weights_of_pytorch_are_no_model_and_say_what_to_do(tmp_path: Path) -> N
         archive.writestr("weights/data.pkl", pickle.dumps({}))
     (tmp_path / "old.pt").write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.")
     for name in ("weights.pt", "old.pt"):
-        found = formats.look(tmp_path / name, name)
+        found = model_formats.look(tmp_path / name, name)
         assert found is not None
         assert found.framework is None
         assert "torch.export.save(" in found.advice

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs import archives
-from mizzen.blobs.files import FileBlobs
-from mizzen.blobs.intake import Intake
+from mizzen.blobs.file_store import FileBlobs
+from mizzen.blobs.ingest import archives
+from mizzen.blobs.ingest.intake import Intake
+from mizzen.blobs.ingest.uploads import Uploads
 from mizzen.blobs.limits import Limits
-from mizzen.blobs.uploads import Uploads
 from mizzen.errors import Unavailable
 from tests.unit.blobs.packing import tarred
 

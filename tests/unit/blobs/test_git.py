@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs import git
-from mizzen.blobs.files import Entry, FileBlobs
-from mizzen.blobs.intake import Intake
+from mizzen.blobs.file_store import Entry, FileBlobs
+from mizzen.blobs.ingest import git
+from mizzen.blobs.ingest.intake import Intake
 from mizzen.blobs.limits import Limits
 from mizzen.errors import Invalid, Unavailable
 from tests.unit.blobs.packing import content, outside

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs.files import Entry, FileBlobs
+from mizzen.blobs.file_store import Entry, FileBlobs
 from mizzen.errors import Invalid, NotFound, Unavailable
 from mizzen.kinds.model import Artifact
 from tests.unit.blobs.contents import digest_of, tree

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs.removing import remove_tree
+from mizzen.blobs.fs.remove_tree import remove_tree
 
 
 def test_a_folder_goes_however_deep_it_is(tmp_path: Path) -> None:

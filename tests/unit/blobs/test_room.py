@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs.files import Entry, FileBlobs
-from mizzen.blobs.room import Level, Room, free_bytes, freeing
-from mizzen.blobs.uploads import Uploads
+from mizzen.blobs.disk_room import Level, Room, free_bytes, freeing
+from mizzen.blobs.file_store import Entry, FileBlobs
+from mizzen.blobs.ingest.uploads import Uploads
 from mizzen.errors import NoRoom, Unavailable
 
 MB = 1 << 20

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mizzen.blobs import uploads as uploads_module
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
+from mizzen.blobs.ingest import uploads as uploads_module
+from mizzen.blobs.ingest.uploads import Uploads
 from mizzen.blobs.limits import Limits
-from mizzen.blobs.uploads import Uploads
 from mizzen.errors import Conflict, Invalid, NotFound, TooLarge
 
 DATA = os.urandom(100_000)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs.content import CHUNK
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
+from mizzen.blobs.fs.cancellable_thread import Wanted, in_thread
+from mizzen.blobs.fs.content import CHUNK
 from mizzen.blobs.limits import Limits
-from mizzen.blobs.wanted import Wanted, in_thread
 from mizzen.errors import Invalid, Unavailable
 from tests.unit.blobs.packing import tarred, unpack, zipped
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.controllers import acceptance
 from mizzen.controllers.acceptance import Acceptance, AcceptanceFacts
 from mizzen.controllers.graphs.controller import Graphs

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mizzen.blobs.room import Room
+from mizzen.blobs.disk_room import Room
 from mizzen.controllers.machine import keep_registered, node_of
 from mizzen.kinds.schema.resource import Condition, Resource, Status
 from mizzen.reconcile.recorder import Nobody

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mizzen.blobs.documents import Documents as NamedDocuments
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.controllers.training.controller import Training
 from mizzen.controllers.training.results import Results
 from mizzen.controllers.training.sharing import Ask, Shares

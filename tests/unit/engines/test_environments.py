@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from mizzen.blobs.files import FileBlobs
-from mizzen.blobs.room import Room
+from mizzen.blobs.disk_room import Room
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.engine import Observation
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.environments.environments import AT_ONCE, Environments, Making, log_of

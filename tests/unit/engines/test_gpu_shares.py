@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.engine import Capability, Observation
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.gpus import Device

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.replicas import Place, memory_of, process_of, retry_after, status_of, threads_of
 from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, WorkloadSpec

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.http_probe import Pace
 from mizzen.errors import NotFound

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.engine import Observation
 from mizzen.engines.local import logs
 from mizzen.engines.local.engine import LocalEngine

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.engine import Observation
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.replicas import Place, artifacts_digest

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.runs import logs, records
 from mizzen.runs.checkpoints import Checkpoint, Shelf
 from mizzen.runs.places import JobPlace, ReplicaPlace

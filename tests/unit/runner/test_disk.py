@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs.room import Room
+from mizzen.blobs.disk_room import Room
 from mizzen.runner.disk import discard_halves, is_short
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import obstore
 import pytest
 
-from mizzen.blobs import at, objects
+from mizzen.blobs import object_store, open_from_env
 from mizzen.runner.datasets import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.support.planes import wait_until
 from tests.support.seaweed import BUCKET, Seaweed, seaweed
@@ -46,7 +46,7 @@ def test_a_commit_that_is_not_there_is_told(attempts: Attempts, tmp_path: Path) 
 
 
 def test_a_dataset_comes_from_a_bucket_with_keys_that_the_code_does_not_see(attempts: Attempts, s3: Seaweed) -> None:
-    store = objects.opened(f"s3://{BUCKET}", s3.credentials)
+    store = object_store.opened(f"s3://{BUCKET}", s3.credentials)
     for name in ("rows/1.csv", "rows/deep/2.csv", "other.csv"):
         obstore.put(store, f"data/{name}", name.encode())
     keys = {ACCESS_KEY_ID: s3.credentials.access_key_id, SECRET_ACCESS_KEY: s3.credentials.secret_access_key}
@@ -67,7 +67,7 @@ def test_a_prefix_with_nothing_below_it_is_told(attempts: Attempts, s3: Seaweed)
 
 def test_checkpoints_and_logs_are_in_s3_though_it_was_killed_in_the_middle(attempts: Attempts) -> None:
     with seaweed() as mortal:
-        environ = at.variables(f"s3://{BUCKET}/blobs", mortal.credentials, {})
+        environ = open_from_env.variables(f"s3://{BUCKET}/blobs", mortal.credentials, {})
         runner = attempts.start(
             f"{SAVES}\n    rename('c-1', 'one')\n    wait_for('.go')\n    rename('c-2', 'two')\n    wait_for('.end')",
             environ=environ,
@@ -80,7 +80,7 @@ def test_checkpoints_and_logs_are_in_s3_though_it_was_killed_in_the_middle(attem
         wait_until(lambda: len(attempts.kept()) == 2, "the second checkpoint")
         (attempts.job.checkpoints / ".end").touch()
         assert runner.wait(LIMIT) == 0
-        behind = at.blobs_of(attempts.data_dir / "elsewhere", environ)
+        behind = open_from_env.blobs_of(attempts.data_dir / "elsewhere", environ)
         names = behind.documents.names(f"checkpoints/default/iris/1/{attempts.task.job}")
         assert len(names) == 2, "a plane on another disk finds them"
         assert behind.documents.names(f"logs/{attempts.job.uid}/")

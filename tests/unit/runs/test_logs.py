@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.runs import logs, segments, tracks
 from mizzen.runs.places import JobPlace
 from mizzen.runs.records import Task

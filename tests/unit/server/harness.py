@@ -17,7 +17,7 @@ import httpx2
 import uvicorn
 from starlette.applications import Starlette
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.kinds.parts.signatures import Signature
 from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, format_time
 from mizzen.kinds.serving import InferenceModelStatus

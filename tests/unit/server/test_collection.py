@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.store import Stored
 from mizzen.errors import NotFound
 from mizzen.server.deletion.garbage import Collected, collect_garbage, keep_collecting

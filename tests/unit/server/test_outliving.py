@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.deletion.garbage import Collected, collect_garbage

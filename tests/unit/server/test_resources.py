@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Meta, OwnerReference, Ref, Resource
 from tests.unit.server.harness import HERE, ROOT, Harness

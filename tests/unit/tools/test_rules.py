@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.blobs.intake import path_fault
+from mizzen.blobs.ingest.intake import path_fault
 from mizzen.errors import BadRequest
 from mizzen.kinds.schema.metadata import label_faults
 from mizzen.kinds.schema.resource import name_fault

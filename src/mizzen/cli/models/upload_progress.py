@@ -85,7 +85,7 @@ def described(source: Path | Mapping[str, Any]) -> str:
 
 
 def _size(path: Path) -> str:
-    from mizzen.blobs import folders
+    from mizzen.blobs.fs import folders
 
     try:
         total = sum(place.stat().st_size for _, place in folders.files_of(path))

@@ -167,7 +167,7 @@ def _told_what_trains(home: Home) -> Iterator[None]:
 def _disk(home: Home) -> dict[str, Any]:
     """How much room is left, by the marks that the plane was started with."""
     from mizzen.assemble import starting
-    from mizzen.blobs.room import Room, free_bytes
+    from mizzen.blobs.disk_room import Room, free_bytes
 
     settings = starting.settings_of(home)
     low, critical = (settings.disk_low_bytes, settings.disk_critical_bytes) if settings else (0, 0)

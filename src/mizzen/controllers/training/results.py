@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mizzen.blobs.removing import remove_tree
+from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.controllers.training import keeping
 from mizzen.controllers.training.facts import Saved
 from mizzen.errors import MizzenError

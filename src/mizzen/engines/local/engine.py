@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
-from mizzen.blobs.files import FileBlobs
-from mizzen.blobs.removing import remove_tree
+from mizzen.blobs.file_store import FileBlobs
+from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.engines.engine import Capability, Observation
 from mizzen.engines.local import logs
 from mizzen.engines.local.environments.environments import NO_ROOM, Environments, Making

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
-from mizzen.blobs import content, folders
+from mizzen.blobs.fs import content, folders
 from mizzen.sdk.api.session import escaped
 from mizzen.sdk.packaging import requirements as packaging_requirements
 
@@ -215,7 +215,7 @@ def _files(path: Path) -> tuple[_File, ...]:
 
 
 def _is_archive(path: Path) -> bool:
-    from mizzen.blobs import archives  # with what it stands on, half of a start of the CLI
+    from mizzen.blobs.ingest import archives  # with what it stands on, half of a start of the CLI
 
     with path.open("rb") as file:
         return archives.is_meant(file, path.name)

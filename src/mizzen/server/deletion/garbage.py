@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from mizzen.blobs import naming
-from mizzen.blobs.files import FileBlobs
-from mizzen.blobs.uploads import Uploads
+from mizzen.blobs import digest_references
+from mizzen.blobs.file_store import FileBlobs
+from mizzen.blobs.ingest.uploads import Uploads
 from mizzen.errors import Expired, MizzenError
 from mizzen.kinds.schema.resource import Resource
 from mizzen.server.deletion import training_retention
@@ -115,9 +115,9 @@ async def keep_collecting(
 async def named_digests(store: Store, blobs: FileBlobs) -> frozenset[str]:
     """Every digest that an object or a document names."""
     found: set[str] = set()
-    for kind in naming.NAMING:
+    for kind in digest_references.NAMING:
         async for item in _each(store, kind):
-            found.update(naming.digests(item.spec))
+            found.update(digest_references.digests(item.spec))
     return frozenset(found) | await asyncio.to_thread(training_retention.named_digests, blobs.documents)
 
 

@@ -16,9 +16,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mizzen.blobs import naming
+from mizzen.blobs import digest_references
 from mizzen.blobs.documents import Documents
-from mizzen.blobs.removing import remove_tree
+from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.errors import MizzenError, NotFound
 from mizzen.kinds.schema.resource import Resource
 from mizzen.runs.places import UNVERSIONED
@@ -98,7 +98,7 @@ def named_digests(documents: Documents) -> frozenset[str]:
     found: set[str] = set()
     for name in documents.names():
         with suppress(NotFound):  # deleted meanwhile
-            found.update(naming.digests_in(documents.get(name)))
+            found.update(digest_references.digests_in(documents.get(name)))
     return frozenset(found)
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from starlette.requests import Request
 
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.kinds.schema.resource import Resource
 from mizzen.reconcile.recorder import NOBODY, Recorder

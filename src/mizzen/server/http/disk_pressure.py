@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mizzen.blobs import room
+from mizzen.blobs import disk_room
 
 
 class Freeing:
@@ -13,7 +13,7 @@ class Freeing:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "DELETE":
-            with room.freeing():
+            with disk_room.freeing():
                 await self.app(scope, receive, send)
         else:
             await self.app(scope, receive, send)

@@ -10,8 +10,8 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
-from mizzen.blobs.content import CHUNK
-from mizzen.blobs.spool import Spool
+from mizzen.blobs.fs.content import CHUNK
+from mizzen.blobs.ingest.spool import Spool
 from mizzen.errors import BadRequest, Fault, Invalid, TooLarge
 from mizzen.kinds.schema.findings import unknown
 

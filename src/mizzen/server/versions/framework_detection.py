@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mizzen import frameworks
-from mizzen.blobs import formats
-from mizzen.blobs.files import Entry
-from mizzen.blobs.formats import MOST_LOOKED_AT, Look, marked
+from mizzen.blobs import model_formats
+from mizzen.blobs.file_store import Entry
+from mizzen.blobs.model_formats import MOST_LOOKED_AT, Look, marked
 from mizzen.errors import Fault, Invalid
 from mizzen.kinds.schema.findings import suggestion
 from mizzen.server.versions.sources import Said
@@ -50,7 +50,7 @@ def _looks(said: Said, entries: Sequence[Entry], content: Callable[[str], Path])
     chosen = [entry for entry in entries if entry.path == said.entrypoint] or entries
     if len(chosen) > MOST_LOOKED_AT:
         return {}
-    found = {entry.path: formats.look(content(entry.digest), entry.path) for entry in chosen}
+    found = {entry.path: model_formats.look(content(entry.digest), entry.path) for entry in chosen}
     return {path: look for path, look in found.items() if look is not None}
 
 

@@ -15,14 +15,14 @@ from typing import Any, BinaryIO
 from starlette.requests import Request
 
 from mizzen.access.policy import Actor
-from mizzen.blobs import archives, download, git
-from mizzen.blobs.content import named
-from mizzen.blobs.files import Blob, Entry, FileBlobs
-from mizzen.blobs.folders import HasContent
-from mizzen.blobs.intake import Intake, path_fault, without_top
-from mizzen.blobs.spool import Spool
-from mizzen.blobs.uploads import Uploads
-from mizzen.blobs.wanted import Wanted, in_thread
+from mizzen.blobs.file_store import Blob, Entry, FileBlobs
+from mizzen.blobs.fs.cancellable_thread import Wanted, in_thread
+from mizzen.blobs.fs.content import named
+from mizzen.blobs.fs.folders import HasContent
+from mizzen.blobs.ingest import archives, download, git
+from mizzen.blobs.ingest.intake import Intake, path_fault, without_top
+from mizzen.blobs.ingest.spool import Spool
+from mizzen.blobs.ingest.uploads import Uploads
 from mizzen.errors import Fault, Forbidden, Invalid, NotFound
 from mizzen.kinds.schema.resource import Ref
 from mizzen.server.admission import model_family

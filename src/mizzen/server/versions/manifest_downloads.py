@@ -1,6 +1,6 @@
 """Archives that manifests name, fetched by the plane and registered as versions: one at a time for each InferenceModel.
 
-A download goes on where it broke off, several times, before it counts as failed (`blobs/download.py`); one that failed
+A download goes on where it broke off, several times, before it counts as failed (`blobs/ingest/download.py`); one that failed
 is begun again after a while, ever more rarely. What is fetched is compared with its sha256 before anything is kept.
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mizzen.access.policy import Actor
-from mizzen.blobs import download
-from mizzen.blobs.spool import Spool
-from mizzen.blobs.wanted import in_thread
+from mizzen.blobs.fs.cancellable_thread import in_thread
+from mizzen.blobs.ingest import download
+from mizzen.blobs.ingest.spool import Spool
 from mizzen.errors import AlreadyExists, Forbidden, MizzenError
 from mizzen.kinds import catalog
 from mizzen.kinds.rules.archive_progress import Progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mizzen.blobs.files import Entry
+from mizzen.blobs.file_store import Entry
 from mizzen.errors import Fault, Invalid
 from mizzen.kinds.text import requirements
 from mizzen.server.versions.sources import Said

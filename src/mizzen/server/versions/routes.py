@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.access.policy import Actor
-from mizzen.blobs.files import Entry
-from mizzen.blobs.wanted import in_thread
+from mizzen.blobs.file_store import Entry
+from mizzen.blobs.fs.cancellable_thread import in_thread
 from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.model import version_object_name

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from mizzen.blobs import content, download, git
-from mizzen.blobs.intake import path_fault
+from mizzen.blobs.fs import content
+from mizzen.blobs.ingest import download, git
+from mizzen.blobs.ingest.intake import path_fault
 from mizzen.errors import Fault, Invalid
 from mizzen.kinds.schema.findings import unknown
 from mizzen.kinds.text import requirements

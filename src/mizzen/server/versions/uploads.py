@@ -17,9 +17,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.access.policy import Actor
-from mizzen.blobs import content
-from mizzen.blobs.files import Blob
-from mizzen.blobs.uploads import Uploads
+from mizzen.blobs.file_store import Blob
+from mizzen.blobs.fs import content
+from mizzen.blobs.ingest.uploads import Uploads
 from mizzen.errors import BadRequest, NotFound
 from mizzen.kinds.schema.resource import Ref
 from mizzen.server.admission import model_family

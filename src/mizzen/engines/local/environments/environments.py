@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mizzen.blobs.room import Room
+from mizzen.blobs.disk_room import Room
 from mizzen.engines.local.environments import parts
 from mizzen.engines.local.environments.recipe import (
     PREFIX,

@@ -17,10 +17,10 @@ import obstore
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore, from_url
 
-from mizzen.blobs import content
-from mizzen.blobs.credentials import PATIENCE, Credentials
 from mizzen.blobs.documents import FOLDER
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
+from mizzen.blobs.fs import content
+from mizzen.blobs.object_store_credentials import PATIENCE, Credentials
 from mizzen.blobs.store import Stored
 from mizzen.errors import NotFound, Unavailable
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from mizzen.blobs.credentials import Credentials
-from mizzen.blobs.files import FileBlobs
-from mizzen.blobs.room import Room
+from mizzen.blobs.disk_room import Room
+from mizzen.blobs.file_store import FileBlobs
+from mizzen.blobs.object_store_credentials import Credentials
 
 URL: Final = "MIZZEN_BLOB_STORE"
 """All of them begin so, and none is for the code that the process runs."""
@@ -24,7 +24,7 @@ def variables(url: str, credentials: Credentials | None, environ: Mapping[str, s
     """For who starts the process; `environ` is the plane's own. Some hold secrets. None without a store."""
     if not url:
         return {}
-    from mizzen.blobs.objects import AROUND
+    from mizzen.blobs.object_store import AROUND
 
     given = credentials or Credentials()
     said = {
@@ -43,7 +43,7 @@ def blobs_of(data_dir: Path, environ: Mapping[str, str], room: Room | None = Non
     folder, url = data_dir / "blobs", environ.get(URL, "")
     if not url:
         return FileBlobs(folder, room)
-    from mizzen.blobs.backed import BackedBlobs
+    from mizzen.blobs.backed_store import BackedBlobs
     from mizzen.blobs.store import opened
 
     return BackedBlobs(folder, opened(url, credentials_of(environ), _around(environ)), room)

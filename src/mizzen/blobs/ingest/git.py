@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import unquote, urlsplit
 
-from mizzen.blobs import addresses
-from mizzen.blobs.folders import skipped
-from mizzen.blobs.intake import Intake, path_fault
-from mizzen.blobs.spool import disk_faults, new_folder
+from mizzen.blobs.fs.folders import skipped
+from mizzen.blobs.ingest import private_addresses
+from mizzen.blobs.ingest.intake import Intake, path_fault
+from mizzen.blobs.ingest.spool import disk_faults, new_folder
 from mizzen.errors import Fault, Invalid, Unavailable
 
 TIMEOUT: Final = 600.0
@@ -193,8 +193,8 @@ async def _settings(program: str, repo: Repository, *, private: bool, admin: boo
         parts = urlsplit(repo.url)
         port = parts.port or (443 if repo.scheme == "https" else 80)
         host = parts.hostname or ""
-        found = await addresses.resolved(host, port, private=False, field="git.repo")
-        if not addresses.is_address(host):
+        found = await private_addresses.resolved(host, port, private=False, field="git.repo")
+        if not private_addresses.is_address(host):
             await _demand_pinning(program)
             settings["http.curloptResolve"] = _pinned(host, port, found)
     return settings

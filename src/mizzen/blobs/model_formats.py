@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from mizzen import frameworks
-from mizzen.blobs import archives
+from mizzen.blobs.ingest import archives
 from mizzen.errors import BadRequest
 
 MOST_LOOKED_AT = 200

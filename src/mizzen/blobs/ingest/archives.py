@@ -15,8 +15,8 @@ import zlib
 from pathlib import PurePosixPath
 from typing import IO, BinaryIO, Literal, cast
 
-from mizzen.blobs.expansion import Expanded, compression_of
-from mizzen.blobs.intake import Intake
+from mizzen.blobs.ingest.decompression import Expanded, compression_of
+from mizzen.blobs.ingest.intake import Intake
 from mizzen.blobs.limits import Limits, Meter
 from mizzen.errors import BadRequest
 

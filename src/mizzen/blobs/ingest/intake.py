@@ -13,9 +13,9 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 
-from mizzen.blobs.content import Readable
-from mizzen.blobs.files import Blob, Entry
-from mizzen.blobs.folders import skipped
+from mizzen.blobs.file_store import Blob, Entry
+from mizzen.blobs.fs.content import Readable
+from mizzen.blobs.fs.folders import skipped
 from mizzen.blobs.limits import Limits, Meter, Metered
 from mizzen.errors import Fault, Invalid
 

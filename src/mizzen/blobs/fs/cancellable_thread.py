@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from mizzen.blobs.content import Readable
+from mizzen.blobs.fs.content import Readable
 from mizzen.errors import Unavailable
 
 P = ParamSpec("P")

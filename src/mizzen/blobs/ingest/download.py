@@ -10,10 +10,10 @@ from typing import Final
 
 import httpx2
 
-from mizzen.blobs import addresses
-from mizzen.blobs.content import CHUNK
-from mizzen.blobs.spool import Spool
-from mizzen.blobs.wanted import in_thread
+from mizzen.blobs.fs.cancellable_thread import in_thread
+from mizzen.blobs.fs.content import CHUNK
+from mizzen.blobs.ingest import private_addresses
+from mizzen.blobs.ingest.spool import Spool
 from mizzen.errors import Fault, Invalid
 
 MOST_REDIRECTS: Final = 5
@@ -174,7 +174,7 @@ async def _final(
 async def _ask(client: httpx2.AsyncClient, url: httpx2.URL, headers: dict[str, str], policy: Policy) -> httpx2.Response:
     """Over a connection to an address that was looked at. A name could lead elsewhere when it is asked again."""
     port = url.port or (443 if url.scheme == "https" else 80)
-    found = await addresses.resolved(url.host, port, private=policy.private, field=FIELD)
+    found = await private_addresses.resolved(url.host, port, private=policy.private, field=FIELD)
     failure: httpx2.TransportError | None = None
     for address in found:
         request = client.build_request(

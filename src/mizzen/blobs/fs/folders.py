@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-from mizzen.blobs import content
-from mizzen.blobs.removing import remove_tree
+from mizzen.blobs.fs import content
+from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.errors import Fault, Invalid, NotFound
 
 MOST_FILES = 5000

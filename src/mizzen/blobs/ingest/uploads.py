@@ -17,10 +17,10 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mizzen.blobs import content
-from mizzen.blobs.files import Blob, FileBlobs
+from mizzen.blobs.file_store import Blob, FileBlobs
+from mizzen.blobs.fs import content
+from mizzen.blobs.ingest.spool import disk_faults
 from mizzen.blobs.limits import Limits
-from mizzen.blobs.spool import disk_faults
 from mizzen.errors import Conflict, Fault, Invalid, TooLarge, Unavailable
 
 _AT_ONCE = 64 << 20

@@ -9,10 +9,10 @@ from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
-from mizzen.blobs import content
 from mizzen.blobs.backed_documents import BackedDocuments
-from mizzen.blobs.files import Blob, FileBlobs
-from mizzen.blobs.room import Room
+from mizzen.blobs.disk_room import Room
+from mizzen.blobs.file_store import Blob, FileBlobs
+from mizzen.blobs.fs import content
 from mizzen.blobs.store import BlobStore, KeepsDocuments, Stored, unavailable
 from mizzen.errors import NotFound, Unavailable
 

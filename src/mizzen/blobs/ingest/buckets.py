@@ -31,11 +31,12 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from mizzen.blobs import addresses, content
-from mizzen.blobs.credentials import Credentials
-from mizzen.blobs.objects import opened, pieces
-from mizzen.blobs.room import Room
-from mizzen.blobs.spool import disk_faults
+from mizzen.blobs.disk_room import Room
+from mizzen.blobs.fs import content
+from mizzen.blobs.ingest import private_addresses
+from mizzen.blobs.ingest.spool import disk_faults
+from mizzen.blobs.object_store import opened, pieces
+from mizzen.blobs.object_store_credentials import Credentials
 from mizzen.blobs.store import shown
 from mizzen.errors import Fault, Invalid, NotFound, Unavailable
 
@@ -106,7 +107,7 @@ def _refuse_private(endpoint: str) -> None:
 
     parsed = urlsplit(endpoint)
     port = parsed.port or (80 if parsed.scheme == "http" else 443)
-    asyncio.run(addresses.resolved(parsed.hostname or "", port, private=False, field="endpoint"))
+    asyncio.run(private_addresses.resolved(parsed.hostname or "", port, private=False, field="endpoint"))
 
 
 def _listed(store: Any, prefix: str, where: str) -> list[_Object]:

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable
 from typing import BinaryIO, Literal, Protocol
 
-from mizzen.blobs.content import CHUNK
+from mizzen.blobs.fs.content import CHUNK
 from mizzen.blobs.limits import Meter
 from mizzen.errors import BadRequest
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mizzen.blobs import content
-from mizzen.blobs.content import Readable
-from mizzen.blobs.room import Room
+from mizzen.blobs.disk_room import Room
+from mizzen.blobs.fs import content
+from mizzen.blobs.fs.content import Readable
 from mizzen.errors import TooLarge, Unavailable
 
 

@@ -29,15 +29,15 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore
 
-from mizzen.blobs import content, folders
-from mizzen.blobs.content import Readable
+from mizzen.blobs.disk_room import Room
 from mizzen.blobs.documents import Documents
-from mizzen.blobs.durable import made_folder, sync_folder
-from mizzen.blobs.folders import HasContent
-from mizzen.blobs.room import Room
-from mizzen.blobs.spool import Spool, disk_faults, remove_left
+from mizzen.blobs.fs import content, folders
+from mizzen.blobs.fs.cancellable_thread import Wanted
+from mizzen.blobs.fs.content import Readable
+from mizzen.blobs.fs.folders import HasContent
+from mizzen.blobs.fs.fsync import made_folder, sync_folder
+from mizzen.blobs.ingest.spool import Spool, disk_faults, remove_left
 from mizzen.blobs.store import Stored
-from mizzen.blobs.wanted import Wanted
 from mizzen.errors import Conflict, Fault, Invalid, NotFound, Unavailable
 
 PIN = ".pinned"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mizzen.blobs.content import DIGEST, named
+from mizzen.blobs.fs.content import DIGEST, named
 
 NAMING = ("ModelVersion", "Workload")
 """Kinds whose specs keep files alive: a workload may still run what a version no longer names."""
