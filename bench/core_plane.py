@@ -18,8 +18,8 @@ import uvloop
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.kinds.schema.resource import Resource
 from mizzen.server.app import create_app
-from mizzen.stores.sqlite import SqliteStore
-from mizzen.stores.vault import Vault
+from mizzen.stores.records.vault import Vault
+from mizzen.stores.sqlite.store import SqliteStore
 
 TOKEN = "the-token-of-the-benchmark"
 

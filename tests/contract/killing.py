@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from mizzen.kinds.schema.resource import Resource
-from mizzen.stores.records import AuditQuery
+from mizzen.stores.records.protocol import AuditQuery
 from mizzen.stores.store import Where
 from tests.contract.stores import INSPECTIONS, OPENERS, Home, model, opened, take, watching
 from tests.contract.writes_until_killed import KEPT

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Meta, Resource
-from mizzen.stores import rows
+from mizzen.stores.sqlite import codec
 
 
 def inspect(path: Path, since: int = 0) -> None:
@@ -30,7 +30,7 @@ def inspect_indexes(connection: sqlite3.Connection) -> None:
     for kind, namespace, name, rv, body, model in connection.execute(
         "SELECT kind, namespace, name, rv, body, model FROM objects"
     ):
-        one = rows.decode(body)
+        one = codec.decode(body)
         assert model == catalog.model_of(one)
         assert (one.kind, one.meta.namespace, one.meta.name) == (kind, namespace, name)
         assert one.meta.resource_version == str(rv)
@@ -71,7 +71,7 @@ def inspect_revisions(connection: sqlite3.Connection, since: int) -> None:
         "SELECT kind, name, action, before, after, model FROM revisions WHERE rv > ?", (since,)
     ):
         if action in ("created", "updated", "deleted"):
-            spec = rows.decode_data(after if after is not None else before)
+            spec = codec.decode_data(after if after is not None else before)
             assert model == catalog.model_of(Resource(kind, Meta(name), spec or {}))
     gaps = connection.execute(
         "SELECT kind, namespace, name FROM revisions GROUP BY kind, namespace, name"

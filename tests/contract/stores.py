@@ -14,8 +14,8 @@ from typing import Protocol, cast
 import pytest
 
 from mizzen.kinds.schema.resource import Meta, Resource
-from mizzen.stores.records import AuditLog, AuditPruning, Identities, Secrets
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.records.protocol import AuditLog, AuditPruning, Identities, Secrets
+from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Event, Store
 from tests.contract import sqlite_file
 

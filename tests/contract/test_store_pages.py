@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
+from mizzen.stores.all_pages import each, whole
 from mizzen.stores.pages import PAGE_BYTES, Unread, filled
 from mizzen.stores.store import Event, Reads, Store, Where
-from mizzen.stores.whole import each, whole
 from tests.contract.stores import OPENERS, Opener, every_store, on_every_store, opened, take, watching
 
 MB = 1 << 20

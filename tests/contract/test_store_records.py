@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mizzen.access.limits import Limit
 from mizzen.errors import AlreadyExists, BadRequest, NotFound, Unavailable
-from mizzen.stores.records import AuditEntry, AuditQuery, KeptLimit, Principal, SealedSecret, Token
+from mizzen.stores.records.protocol import AuditEntry, AuditQuery, KeptLimit, Principal, SealedSecret, Token
 from tests.contract.stores import Home, Opener, every_store, model, on_every_store, opened
 
 NOON = datetime(2026, 5, 1, 12, 0, 0, 123456, tzinfo=UTC)

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mizzen.kinds.schema.resource import Meta, OwnerReference, Resource
-from mizzen.stores.records import AuditEntry, Principal, SealedSecret, Token
+from mizzen.stores.records.protocol import AuditEntry, Principal, SealedSecret, Token
 from tests.contract.stores import OPENERS, Home, model, version, with_meta
 
 WRITERS = 6

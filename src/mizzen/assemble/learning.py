@@ -20,8 +20,8 @@ from mizzen.kinds.text.durations import seconds
 from mizzen.selection import database
 from mizzen.selection.records import FOLDER
 from mizzen.selection.records.sweeping import sweep
+from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Store, Where
-from mizzen.stores.whole import whole
 
 _EVERY = 300.0
 _LONGER = 2.0

@@ -69,8 +69,8 @@ from mizzen.server.http import pagination
 from mizzen.server.monitor import tool_key
 from mizzen.server.versions.manifest_downloads import Fetches
 from mizzen.settings import Settings
-from mizzen.stores.sqlite import SqliteStore
-from mizzen.stores.vault import Vault
+from mizzen.stores.records.vault import Vault
+from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.supervisor import revive
 from mizzen.supervisor.home import Home
 from mizzen.usage.known import Kept

@@ -21,9 +21,9 @@ from mizzen.errors import MizzenError
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref
 from mizzen.settings import Settings
-from mizzen.stores.sqlite import SqliteStore
-from mizzen.stores.surroundings import Lookup
-from mizzen.stores.vault import Vault
+from mizzen.stores.lookup import Lookup
+from mizzen.stores.records.vault import Vault
+from mizzen.stores.sqlite.store import SqliteStore
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.fs import content
 from mizzen.blobs.fs.fsync import sync_folder
 from mizzen.errors import BadRequest, Conflict, Forbidden, NotFound
-from mizzen.stores import schema
+from mizzen.stores.sqlite import schema
 
 
 def checked(file: Path, progress: Progress) -> Manifest:

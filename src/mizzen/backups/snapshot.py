@@ -16,7 +16,7 @@ from typing import Final
 from mizzen.blobs import digest_references
 from mizzen.errors import BadRequest, NotFound, Unavailable
 from mizzen.selection import database
-from mizzen.stores import reads, rows, schema
+from mizzen.stores.sqlite import codec, read_ops, schema
 
 _PAGES: Final = 4096
 """Copied between two words about progress."""
@@ -40,11 +40,11 @@ def copied(store: Path, to: Path, told: Callable[[int, int], None]) -> Snapshot:
     with _explained(store, to), closing(schema.open_reader(store)) as source:
         # One read transaction from here on: what is written meanwhile is not seen, and holds nobody up.
         source.execute("BEGIN")
-        found, _ = reads.position(source)
+        found, _ = read_ops.position(source)
         _copy_pages(source, to, told)
     with _explained(to), closing(sqlite3.connect(to)) as copy:
         [(version,)] = copy.execute("PRAGMA user_version").fetchall()
-        rv, _ = reads.position(copy)
+        rv, _ = read_ops.position(copy)
         assert rv == found, "a snapshot is of one moment"
         return Snapshot(int(version), rv, frozenset(_named(copy)))
 
@@ -109,7 +109,7 @@ def _named(copy: sqlite3.Connection) -> Iterator[str]:
     marks = ", ".join("?" for _ in digest_references.NAMING)
     with closing(copy.execute(f"SELECT body FROM objects WHERE kind IN ({marks})", digest_references.NAMING)) as found:  # noqa: S608
         for (body,) in found:
-            yield from digest_references.digests(rows.decode(body).spec)
+            yield from digest_references.digests(codec.decode(body).spec)
 
 
 @contextmanager

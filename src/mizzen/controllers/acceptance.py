@@ -19,9 +19,9 @@ from mizzen.kinds.schema.findings import Context, Findings
 from mizzen.kinds.schema.resource import Ref, Resource, Status
 from mizzen.reconcile.controller import Decision, Presence, find
 from mizzen.reconcile.mentions import Mentions
-from mizzen.stores.records import Identities, Secrets
+from mizzen.stores.lookup import Lookup
+from mizzen.stores.records.protocol import Identities, Secrets
 from mizzen.stores.store import Store
-from mizzen.stores.surroundings import Lookup
 
 KINDS = ("Rollout", "Application", "Initializer", "Node", "RoleBinding")
 """Those without a controller of their own."""

@@ -27,8 +27,8 @@ from mizzen.access.policy import Binding
 from mizzen.access.published import Access, Grant, Issuer, Pass
 from mizzen.errors import Expired, Unavailable
 from mizzen.reconcile.persisting import LONGEST_DELAY, persist
-from mizzen.stores.published import PublishedFile
-from mizzen.stores.records import Identities
+from mizzen.stores.published_file import PublishedFile
+from mizzen.stores.records.protocol import Identities
 from mizzen.stores.store import Store
 
 KIND = "RoleBinding"

@@ -25,8 +25,8 @@ from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.controller import Decision, Presence, find
 from mizzen.reconcile.mentions import Mentions
 from mizzen.reconcile.recorder import Note
+from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Guard, Present, Store, Where
-from mizzen.stores.whole import whole
 
 
 @dataclass(frozen=True, slots=True)

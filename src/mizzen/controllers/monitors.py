@@ -24,8 +24,8 @@ from mizzen.kinds.workload import MODEL_LABEL, WorkloadStatus
 from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.mentions import Mentions
 from mizzen.runs import places
+from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Store, Where
-from mizzen.stores.whole import whole
 
 AGAIN = 60.0
 """Seconds after which a tool that was missing is looked for again: nobody tells when one is installed."""

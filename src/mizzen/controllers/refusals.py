@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from mizzen.access import refusals
 from mizzen.access.refusals import Refusal
-from mizzen.stores.records import AuditEntry, AuditIntake
+from mizzen.stores.records.protocol import AuditEntry, AuditIntake
 
 CHUNK = 256 << 10
 """Bytes of a file that are taken at once: some hundred lines, and many times the longest."""

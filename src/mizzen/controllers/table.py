@@ -23,7 +23,7 @@ from mizzen.graph import plan
 from mizzen.graph.compile import compile_table
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.reconcile.persisting import persist
-from mizzen.stores.published import PublishedFile
+from mizzen.stores.published_file import PublishedFile
 from mizzen.stores.store import Event, Store
 
 KINDS = ("Model", "InferenceModel", "Workload", "MLGraph")

@@ -54,9 +54,9 @@ from mizzen.server.training import checkpoints
 from mizzen.server.training import routes as training_routes
 from mizzen.server.versions import routes as versions_routes
 from mizzen.server.versions import uploads
-from mizzen.stores.records import AuditLog, Identities, Secrets
+from mizzen.stores.records.protocol import AuditLog, Identities, Secrets
+from mizzen.stores.records.vault import Vault
 from mizzen.stores.store import Store
-from mizzen.stores.vault import Vault
 from mizzen.usage.sampler import Unseen, Usage
 
 

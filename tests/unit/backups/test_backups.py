@@ -23,7 +23,7 @@ from mizzen.backups.making import Wanted
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import BadRequest, Conflict, Expired, NotFound
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
-from mizzen.stores import schema
+from mizzen.stores.sqlite import schema
 from tests.contract.stores import open_sqlite
 from tests.unit.backups.folders import KEYS, TAKEN, Quiet, backup, data_dir, names, objects, restore, version
 

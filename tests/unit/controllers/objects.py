@@ -9,7 +9,7 @@ from typing import Any, cast
 from mizzen.errors import NotFound
 from mizzen.kinds.schema.resource import Condition, Meta, Resource
 from mizzen.kinds.workload import ReplicaStatus
-from mizzen.stores.records import Identities, Secrets
+from mizzen.stores.records.protocol import Identities, Secrets
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DIGEST = "sha256:" + "0" * 64

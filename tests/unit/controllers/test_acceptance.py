@@ -35,9 +35,9 @@ from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, Status
 from mizzen.reconcile.controller import Decision
 from mizzen.reconcile.loop import Loop
-from mizzen.stores.records import Principal
-from mizzen.stores.sqlite import SqliteStore
-from mizzen.stores.surroundings import Lookup
+from mizzen.stores.lookup import Lookup
+from mizzen.stores.records.protocol import Principal
+from mizzen.stores.sqlite.store import SqliteStore
 from tests.support.examples import examples
 from tests.unit.controllers.engine import ScriptedEngine
 from tests.unit.controllers.objects import NOBODY, NOW, model, version

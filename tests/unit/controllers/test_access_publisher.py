@@ -21,8 +21,8 @@ from mizzen.controllers.access import AccessPublisher, Vouching
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.auth.role_bindings import Bindings
-from mizzen.stores.records import Principal, Token
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.records.protocol import Principal, Token
+from mizzen.stores.sqlite.store import SqliteStore
 from tests.unit.controllers.publishing import eventually, running
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -14,7 +14,7 @@ from mizzen.graph import plan
 from mizzen.kinds.schema.resource import Resource
 from mizzen.protocol import taken
 from mizzen.protocol.taken import Taken
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite.store import SqliteStore
 from tests.unit.controllers.objects import NOW, model
 from tests.unit.controllers.publishing import eventually, running
 

@@ -25,7 +25,7 @@ from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, Status
 from mizzen.reconcile.loop import Loop
 from mizzen.reconcile.recorder import Note
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Guard, Store
 from tests.unit.controllers.engine import ScriptedEngine
 from tests.unit.controllers.objects import NOW, inference_model, model, version, workload

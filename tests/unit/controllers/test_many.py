@@ -22,7 +22,7 @@ from mizzen.errors import Expired
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Ref, Resource, Status
 from mizzen.reconcile.loop import Loop
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Event, Store
 from tests.unit.controllers.engine import ScriptedEngine
 from tests.unit.controllers.objects import NOBODY, NOW, inference_model, model, version

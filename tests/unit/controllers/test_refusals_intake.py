@@ -22,8 +22,8 @@ from mizzen.access.refusals import Refusal
 from mizzen.controllers.refusals import RefusalsIntake
 from mizzen.errors import Unavailable
 from mizzen.gateway.access.refusal_log import Refusals
-from mizzen.stores.records import AuditEntry, AuditQuery
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.records.protocol import AuditEntry, AuditQuery
+from mizzen.stores.sqlite.store import SqliteStore
 
 READER = """
 import asyncio, itertools, sys

@@ -18,7 +18,7 @@ from mizzen.errors import Unavailable
 from mizzen.graph import plan
 from mizzen.graph.compile import compile_table
 from mizzen.kinds.schema.resource import Ref, Resource
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Listing, Where
 from tests.unit.controllers.objects import NOW, inference_model, meta, model, workload
 from tests.unit.controllers.publishing import eventually, running

@@ -31,8 +31,8 @@ from mizzen.reconcile.loop import Loop
 from mizzen.runs.checkpoints import Checkpoint, Shelf
 from mizzen.runs.places import JobPlace
 from mizzen.runs.records import File
-from mizzen.stores.sqlite import SqliteStore
-from mizzen.stores.surroundings import Lookup
+from mizzen.stores.lookup import Lookup
+from mizzen.stores.sqlite.store import SqliteStore
 from tests.unit.controllers import jobs
 from tests.unit.controllers.objects import NOBODY, NOW, inference_model, model
 

@@ -20,7 +20,7 @@ from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.reconcile.controller import find
 from mizzen.reconcile.loop import Loop
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite.store import SqliteStore
 from tests.unit.controllers.engine import ScriptedEngine
 from tests.unit.controllers.objects import NOW, inference_model, model, version
 

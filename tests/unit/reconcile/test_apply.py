@@ -19,7 +19,7 @@ from mizzen.kinds.schema.resource import CHILDREN_FINALIZER, ENGINE_FINALIZER, C
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.reconcile.apply import apply
 from mizzen.reconcile.controller import Decision
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Store, Where
 from tests.unit.reconcile.memory import MemoryStore
 

@@ -15,7 +15,7 @@ import pytest
 from mizzen.errors import Expired
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.reconcile.loop import Loop
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Event, Listing, Where
 from tests.unit.reconcile.letters import NOW, Letters, Present, in_virtual_time, model, running
 from tests.unit.reconcile.memory import EVERYTHING, MemoryStore

@@ -24,9 +24,9 @@ from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.server.admission import namespaced_store
 from mizzen.server.app import create_app
 from mizzen.server.auth.oidc import Oidc
-from mizzen.stores.records import AuditEntry, AuditLog, AuditQuery
-from mizzen.stores.sqlite import SqliteStore
-from mizzen.stores.vault import Vault
+from mizzen.stores.records.protocol import AuditEntry, AuditLog, AuditQuery
+from mizzen.stores.records.vault import Vault
+from mizzen.stores.sqlite.store import SqliteStore
 
 TOKEN = "a-token-for-tests-only"
 INFERENCE = "http://127.0.0.1:1"

@@ -17,7 +17,7 @@ from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.auth.audit import BURST, MOST_STRANGERS, Book
 from mizzen.server.deletion.audit_retention import keep_pruning
-from mizzen.stores.records import AuditEntry, AuditLog, AuditQuery
+from mizzen.stores.records.protocol import AuditEntry, AuditLog, AuditQuery
 from tests.unit.server.harness import HERE, TOKEN, Harness, serving
 
 

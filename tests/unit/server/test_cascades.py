@@ -16,7 +16,7 @@ import pytest
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.deletion import cascade
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Guard
 from tests.unit.server.cascades import deletions, end, finishing
 from tests.unit.server.harness import HERE, TOKEN, Harness, deploy

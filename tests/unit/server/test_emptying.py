@@ -13,8 +13,8 @@ from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.admission import namespaced_store
 from mizzen.server.deletion import cascade
 from mizzen.server.deletion.namespaces import keep_emptying
+from mizzen.stores.records.vault import Vault
 from mizzen.stores.store import Where
-from mizzen.stores.vault import Vault
 from tests.unit.server.harness import ROOT, Harness
 from tests.unit.server.test_resources import model
 

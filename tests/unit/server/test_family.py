@@ -7,7 +7,7 @@ import pytest
 
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.admission import model_family
-from mizzen.stores import rows
+from mizzen.stores.sqlite import codec
 from tests.unit.server.harness import Harness
 
 
@@ -23,14 +23,14 @@ def test_a_description_reads_no_more_versions_than_it_holds(
 
     plane.run(register())
     read: list[str] = []
-    decode = rows.decode
+    decode = codec.decode
 
     def noted(body: bytes) -> Resource:
         resource = decode(body)
         read.append(resource.kind)
         return resource
 
-    monkeypatch.setattr(rows, "decode", noted)
+    monkeypatch.setattr(codec, "decode", noted)
     found = admin.get("/model/iris").json()
     monkeypatch.undo()
     assert found["versionCount"] == 4 * model_family.MOST_VERSIONS - 1

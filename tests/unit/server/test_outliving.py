@@ -17,7 +17,7 @@ from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.deletion.garbage import Collected, collect_garbage
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite.store import SqliteStore
 
 GRACE = timedelta(hours=1)
 

@@ -13,8 +13,8 @@ from mizzen.errors import Conflict
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.admission import create_guards
 from mizzen.server.deletion import cascade
-from mizzen.stores.readers import Snapshot
-from mizzen.stores.reads import EVERYTHING
+from mizzen.stores.sqlite.read_ops import EVERYTHING
+from mizzen.stores.sqlite.reader_pool import Snapshot
 from mizzen.stores.store import Guard, Listing, Present, Where
 from tests.unit.reconcile import virtual
 from tests.unit.reconcile.memory import CountingStore

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.stores.vault import Vault
+from mizzen.stores.records.vault import Vault
 from tests.unit.server.harness import HERE, Harness
 
 VALUE = "sesame-open-87431"

@@ -17,8 +17,8 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.http.streaming import until_stopped
 from mizzen.server.resources import watch
-from mizzen.stores import reads
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite import read_ops
+from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Where
 from mizzen.web.connections import LimitedProtocol
 from mizzen.web.door import Door, Patience
@@ -65,7 +65,7 @@ def test_little_is_held_for_who_reads_nothing_and_then_nothing(tmp_path: Path) -
         for connection in server.server_state.connections:
             assert connection.transport.get_write_buffer_size() <= HIGH_WATER_LIMIT + longest
         assert all(one.lines < CHANGES for one in made[:SLOW])
-        assert reads.EVENTS_BYTES < CHANGES * LARGE, "nor is there room for all on their page"
+        assert read_ops.EVENTS_BYTES < CHANGES * LARGE, "nor is there room for all on their page"
 
         door.tick()
         door.look(server.server_state)

@@ -9,8 +9,8 @@ from typing import Any, cast
 from mizzen.errors import NotFound
 from mizzen.kinds.rules import references
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
+from mizzen.stores.lookup import Lookup
 from mizzen.stores.store import Reads
-from mizzen.stores.surroundings import Lookup
 
 
 class Few:

@@ -12,8 +12,8 @@ import pytest
 
 from mizzen.errors import NoRoom
 from mizzen.kinds.schema.resource import Meta, Resource
-from mizzen.stores.records import AuditEntry, Principal, SealedSecret, Token
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.records.protocol import AuditEntry, Principal, SealedSecret, Token
+from mizzen.stores.sqlite.store import SqliteStore
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 

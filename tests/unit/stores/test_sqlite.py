@@ -18,8 +18,8 @@ import pytest
 
 from mizzen.errors import Conflict, NotFound, Unavailable
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
-from mizzen.stores import lock
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite import lock
+from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Store
 
 

@@ -13,10 +13,12 @@ import pytest
 
 from mizzen.kinds.schema.resource import Meta, OwnerReference, Ref, Resource, format_time
 from mizzen.kinds.text.selectors import parse
-from mizzen.stores import audit, reads, revisions, schema, selection
-from mizzen.stores.ledger import Ledger
 from mizzen.stores.pages import FamilyPlace, Place
-from mizzen.stores.records import AuditQuery
+from mizzen.stores.records import sqlite_audit
+from mizzen.stores.records.protocol import AuditQuery
+from mizzen.stores.sqlite import query as sqlite_query
+from mizzen.stores.sqlite import read_ops, revisions, schema
+from mizzen.stores.sqlite.write_ops import Ledger
 from mizzen.stores.store import Where
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -79,8 +81,8 @@ def steps(path: Path, read: Read) -> int:
 
 def listed(kind: str, where: Where, limit: int | None = 25, *, second: bool = False) -> Read:
     def read(connection: sqlite3.Connection) -> object:
-        page = reads.listing(connection, kind, where, limit, None)
-        return reads.listing(connection, kind, where, limit, page.next) if second and page.next else page
+        page = read_ops.listing(connection, kind, where, limit, None)
+        return read_ops.listing(connection, kind, where, limit, page.next) if second and page.next else page
 
     return read
 
@@ -94,7 +96,7 @@ def of(model: str) -> Where:
 
 
 READS: dict[str, Read] = {
-    "get": lambda connection: reads.get(connection, Ref("Model", "m00007")),
+    "get": lambda connection: read_ops.get(connection, Ref("Model", "m00007")),
     "page": listed("Model", Where()),
     "second page": listed("Model", Where(), second=True),
     "page of a namespace": listed("Model", Where(namespace="default"), second=True),
@@ -112,12 +114,16 @@ READS: dict[str, Read] = {
     "by a narrow label of two, turned": listed("Model", labelled("few=3, all=yes"), None),
     "by label and not": listed("Model", labelled("few=3, env!=prod, !none"), None),
     "by label and field": listed("ModelVersion", replace(of("m00007"), labels=parse("all=yes")), None),
-    "newest of a model": lambda connection: reads.Present(connection).newest("ModelVersion", Ref("Model", "m00007"), 2),
-    "number of a model's": lambda connection: reads.Present(connection).count("ModelVersion", Ref("Model", "m00007")),
+    "newest of a model": lambda connection: read_ops.Present(connection).newest(
+        "ModelVersion", Ref("Model", "m00007"), 2
+    ),
+    "number of a model's": lambda connection: read_ops.Present(connection).count(
+        "ModelVersion", Ref("Model", "m00007")
+    ),
     "history": lambda connection: revisions.history(connection, Ref("Model", "m00007")),
     "family": lambda connection: revisions.family_history(connection, Ref("Model", "m00007"), None, None),
     "family page": lambda connection: revisions.family_history(connection, Ref("Model", "m00007"), 3, None),
-    "revision": lambda connection: reads.get(connection, Ref("Revision", "modelversion.m00007.1.1")),
+    "revision": lambda connection: read_ops.get(connection, Ref("Revision", "modelversion.m00007.1.1")),
     "revisions": listed("Revision", Where(), second=True),
     "revisions here": listed("Revision", Where(namespace="default"), second=True),
     "revisions of a kind": listed("Revision", Where(fields={"spec.kind": "Model"}), second=True),
@@ -126,14 +132,14 @@ READS: dict[str, Read] = {
         "Revision", Where(namespace="default", fields={"spec.kind": "Model", "spec.name": "m00007"})
     ),
     "revisions of a model": listed("Revision", Where(fields={"spec.model": "m00007"}), 2, second=True),
-    "watch": lambda connection: reads.events(connection, "Model", 100, 20),
-    "watch of revisions": lambda connection: reads.events(connection, "Revision", 100, 20),
-    "audit": lambda connection: audit.select(connection, AuditQuery(), 20, 400),
-    "audit of somebody": lambda connection: audit.select(connection, AuditQuery(actor="ann"), 20, None),
-    "audit of an object": lambda connection: audit.select(
+    "watch": lambda connection: read_ops.events(connection, "Model", 100, 20),
+    "watch of revisions": lambda connection: read_ops.events(connection, "Revision", 100, 20),
+    "audit": lambda connection: sqlite_audit.select(connection, AuditQuery(), 20, 400),
+    "audit of somebody": lambda connection: sqlite_audit.select(connection, AuditQuery(actor="ann"), 20, None),
+    "audit of an object": lambda connection: sqlite_audit.select(
         connection, AuditQuery(namespace="default", kind="Model", name="m00007"), 20, None
     ),
-    "refusals": lambda connection: audit.select(connection, AuditQuery(allowed=False), 10, None),
+    "refusals": lambda connection: sqlite_audit.select(connection, AuditQuery(allowed=False), 10, None),
 }
 
 
@@ -155,7 +161,7 @@ def test_the_newest_cost_the_same_among_many_of_one_model(tmp_path: Path) -> Non
             ledger.create(Resource("ModelVersion", Meta(f"iris.{number}"), {"modelName": "iris"}), "ann", None)
         connection.execute("COMMIT")
         connection.close()
-        costs.append(steps(path, lambda connection: reads.Present(connection).newest("ModelVersion", model, 10)))
+        costs.append(steps(path, lambda connection: read_ops.Present(connection).newest("ModelVersion", model, 10)))
     assert costs[1] <= 2 * costs[0]
 
 
@@ -199,7 +205,7 @@ def test_nothing_is_scanned_or_sorted(tmp_path: Path, name: str) -> None:
     for namespace in (None, "n"):
         for start in (None, Place(1, "ModelVersion", "default", "a", "")):
             where = replace(NARROW[name], namespace=namespace)
-            assert [*selection.select(connection, "ModelVersion", where, start)] == []
+            assert [*sqlite_query.select(connection, "ModelVersion", where, start)] == []
     assert connection.plans
     for plan in connection.plans:
         assert not plan.startswith(("SCAN k", "SCAN o", "SCAN x", "USE TEMP")), connection.plans
@@ -243,7 +249,7 @@ def test_the_audit_is_not_scanned_or_sorted(tmp_path: Path) -> None:
         AuditQuery(), AuditQuery(actor="a"), AuditQuery(namespace="n", kind="k", name="x"), AuditQuery(allowed=False),
         AuditQuery(since=NOW, until=NOW + timedelta(days=1)), AuditQuery(actor="a", since=NOW, kind="k"),
     ):  # fmt: skip
-        audit.select(connection, query, 10, None)
+        sqlite_audit.select(connection, query, 10, None)
     for plan in connection.plans:
         assert plan.startswith(("SEARCH audit USING INDEX", "SCAN audit USING INDEX audit_")), connection.plans
     connection.close()

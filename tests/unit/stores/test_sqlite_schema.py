@@ -20,8 +20,8 @@ from mizzen.errors import Conflict, Expired
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Meta, OwnerReference, Ref, Resource, format_time
 from mizzen.kinds.text.selectors import parse
-from mizzen.stores import indexes, rows, schema
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite import codec, indexes, schema
+from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Where
 from tests.contract import sqlite_file
 
@@ -76,22 +76,22 @@ def add(connection: sqlite3.Connection, new: Resource) -> None:
     [(rv,)] = connection.execute("UPDATE state SET rv = rv + 1 RETURNING rv").fetchall()
     new = replace(new, meta=replace(new.meta, resource_version=str(rv), generation=1))
     key = (new.kind, new.meta.namespace, new.meta.name)
-    body = rows.encode(new)
+    body = codec.encode(new)
     connection.execute("INSERT INTO objects VALUES (?, ?, ?, ?, ?, 1, 0, ?)", (*key, new.meta.uid, rv, body))
     connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, 'ADDED', ?)", (rv, *key, body))
     for owner in new.meta.owners:
         connection.execute("INSERT INTO owners VALUES (?, ?, ?, ?)", (owner.uid, *key))
     connection.execute(
         "INSERT INTO revisions VALUES (?, ?, ?, 1, ?, ?, 'created', 'ann', ?, NULL, ?)",
-        (*key, new.meta.uid, rv, format_time(THEN), rows.encode_data(new.spec, new)),
+        (*key, new.meta.uid, rv, format_time(THEN), codec.encode_data(new.spec, new)),
     )
 
 
 def decide(connection: sqlite3.Connection, kind: str, name: str, uid: str) -> None:
     [(rv,)] = connection.execute("UPDATE state SET rv = rv + 1 RETURNING rv").fetchall()
     [(body,)] = connection.execute("SELECT body FROM objects WHERE name = ?", (name,)).fetchall()
-    found = rows.decode(body)
-    body = rows.encode(replace(found, meta=replace(found.meta, resource_version=str(rv)), status={"s": 1}))
+    found = codec.decode(body)
+    body = codec.encode(replace(found, meta=replace(found.meta, resource_version=str(rv)), status={"s": 1}))
     connection.execute("UPDATE objects SET rv = ?, body = ? WHERE name = ?", (rv, body, name))
     connection.execute("INSERT INTO events VALUES (?, ?, 'default', ?, 'MODIFIED', ?)", (rv, kind, name, body))
     connection.execute(

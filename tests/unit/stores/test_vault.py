@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mizzen.errors import MizzenError, NotFound
-from mizzen.stores.sqlite import SqliteStore
-from mizzen.stores.vault import Vault
+from mizzen.stores.records.vault import Vault
+from mizzen.stores.sqlite.store import SqliteStore
 
 P = ParamSpec("P")
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -34,8 +34,8 @@ from mizzen.kinds.text import references
 from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.mentions import Mentions
 from mizzen.reconcile.recorder import Note
+from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Store, Where
-from mizzen.stores.whole import whole
 
 LOOK: Final = 0.05
 """Seconds between two looks at whether gateways know what answers now, and have left what did before."""

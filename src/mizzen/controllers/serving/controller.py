@@ -42,8 +42,8 @@ from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.mentions import Mentions
 from mizzen.reconcile.recorder import Note
 from mizzen.runs.checkpoints import Checkpoint
+from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Store, Where
-from mizzen.stores.whole import whole
 
 PROGRESS = 30.0
 """Seconds between two reports of how much has been fetched."""

@@ -25,9 +25,9 @@ from mizzen.kinds.training import TrainingJobSpec, TrainingJobStatus
 from mizzen.kinds.workload import MODEL_LABEL
 from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.mentions import Mentions
+from mizzen.stores.all_pages import whole
+from mizzen.stores.lookup import Lookup
 from mizzen.stores.store import Store, Where
-from mizzen.stores.surroundings import Lookup
-from mizzen.stores.whole import whole
 
 LOST = frozenset({"StorageUnavailable", "NoRoom", "RunnerLost", "Interrupted"})
 """Ends after which what was saved may be on this disk only."""

@@ -24,7 +24,7 @@ from mizzen.server.http import warning_headers
 from mizzen.server.http.context import Plane, plane_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import read_object
-from mizzen.stores.records import KeptLimit
+from mizzen.stores.records.protocol import KeptLimit
 
 SUBJECT = re.compile(r"\*|oidc:[!-+\--.0-~]{1,256}|(?:group:)?[A-Za-z0-9](?:[-._@+A-Za-z0-9]{0,251}[A-Za-z0-9])?")
 SMALL = 64 << 10

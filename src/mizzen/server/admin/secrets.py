@@ -26,9 +26,9 @@ from mizzen.server.http import warning_headers
 from mizzen.server.http.context import Plane, plane_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import JSON_TYPES, read_object
-from mizzen.stores.records import SealedSecret
+from mizzen.stores.all_pages import each
+from mizzen.stores.records.protocol import SealedSecret
 from mizzen.stores.store import Store, Where
-from mizzen.stores.whole import each
 
 MOST_KEYS = 64
 LONGEST_VALUE = 64 << 10

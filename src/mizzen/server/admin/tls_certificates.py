@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from mizzen.errors import MizzenError
 from mizzen.sdk.connection.tls_trust import GIVEN
 from mizzen.server.admin import tls_issuance
-from mizzen.stores import private
+from mizzen.stores.records import private_files
 from mizzen.web import tls
 
 LEAST_LEFT: Final = timedelta(days=60)
@@ -89,8 +89,8 @@ class Certificates:
             return False
         server = tls_issuance.server(self._names, tls_issuance.Pair(authority, key), self._now())
         # Whoever is cut off between the two leaves a pair that does not match: the next start makes another.
-        private.replace(self._server_key, tls_issuance.key_text(server.key))
-        private.replace(self._server, tls_issuance.certificate_text(server.certificate))
+        private_files.replace(self._server_key, tls_issuance.key_text(server.key))
+        private_files.replace(self._server, tls_issuance.certificate_text(server.certificate))
         log.info("new TLS certificate, until %s", server.certificate.not_valid_after_utc)
         return True
 
@@ -110,12 +110,12 @@ class Certificates:
             if found is not None:
                 return found, None
             key = tls_issuance.new_key()
-            private.replace(self._ca_key, tls_issuance.key_text(key))
+            private_files.replace(self._ca_key, tls_issuance.key_text(key))
         if found is not None and found.public_key() != key.public_key():
             raise self._unusable(self._ca, f"is not the certificate of the key in {self._ca_key.name}")
         if found is None or not _is_authority(found) or self._left(found) < LEAST_LEFT:
             found = tls_issuance.authority(key, self._now())
-            private.replace(self._ca, tls_issuance.certificate_text(found))
+            private_files.replace(self._ca, tls_issuance.certificate_text(found))
             log.info("new certificate of the own CA, until %s", found.not_valid_after_utc)
         return found, key
 
@@ -156,7 +156,7 @@ def _read_certificate(path: Path) -> x509.Certificate | None:
 def _read_key(path: Path) -> EllipticCurvePrivateKey | None:
     """None when there is no file. One of `_UNUSABLE` when it holds something else; MizzenError when others read it."""
     try:
-        text = private.read(path, "TLS key")
+        text = private_files.read(path, "TLS key")
     except FileNotFoundError:
         return None
     key = load_pem_private_key(text.encode(), password=None)

@@ -25,7 +25,7 @@ from mizzen.server.http import warning_headers
 from mizzen.server.http.context import Plane, plane_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import read_object
-from mizzen.stores.records import Principal, Token
+from mizzen.stores.records.protocol import Principal, Token
 
 SMALL = 64 << 10
 LONGEST_NOTE = 200

@@ -17,7 +17,7 @@ from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.kinds.text import references
 from mizzen.server.admission import model_family
 from mizzen.server.admission.model_family import version_of
-from mizzen.stores import refusals
+from mizzen.stores import name_errors
 from mizzen.stores.store import Guard, Present
 
 
@@ -43,7 +43,7 @@ def absent(ref: Ref) -> Guard:
     def guard(now: Present) -> None:
         there = find(now, ref)
         if there is not None:
-            raise refusals.taken(there)
+            raise name_errors.taken(there)
 
     return guard
 

@@ -7,7 +7,7 @@ from mizzen.kinds.rules import references
 from mizzen.kinds.schema.findings import Findings
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.server.http.context import Plane
-from mizzen.stores.surroundings import Lookup
+from mizzen.stores.lookup import Lookup
 
 
 async def examine(plane: Plane, resource: Resource, assumed: frozenset[tuple[str, str]] = frozenset()) -> Findings:

@@ -29,7 +29,7 @@ from mizzen.server.auth.authorization import Decision, require
 from mizzen.server.http.context import plane_of
 from mizzen.server.http.errors import error_response, http_status
 from mizzen.server.http.query import Query
-from mizzen.stores.records import AuditEntry, AuditLog, AuditQuery
+from mizzen.stores.records.protocol import AuditEntry, AuditLog, AuditQuery
 
 logger = logging.getLogger(__name__)
 

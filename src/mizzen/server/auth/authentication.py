@@ -10,7 +10,7 @@ from mizzen.access import credentials as given
 from mizzen.access.policy import ANONYMOUS, Actor
 from mizzen.server.auth.oidc import Oidc
 from mizzen.server.auth.tokens import AdminToken
-from mizzen.stores.records import Identities
+from mizzen.stores.records.protocol import Identities
 
 ADMIN = Actor("admin", admin=True)
 

@@ -14,8 +14,8 @@ from mizzen.kinds.access import RoleBindingSpec, RoleBindingStatus
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Ref, Resource
 from mizzen.server.admission import field_managers
+from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Present, Store
-from mizzen.stores.whole import whole
 
 KIND = "RoleBinding"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from mizzen.errors import MizzenError
-from mizzen.stores import private
+from mizzen.stores.records import private_files
 
 PREFIX = "mzn_"
 SHORTEST = 16
@@ -40,8 +40,8 @@ class AdminToken(str):
     def load_or_create(cls, path: Path) -> Self:
         """The token in `path`; at first a random one, in a file that only its owner can read."""
         with suppress(FileExistsError):
-            private.create(path, secrets.token_urlsafe(32))
-        token = private.read(path, "token")
+            private_files.create(path, secrets.token_urlsafe(32))
+        token = private_files.read(path, "token")
         if len(token) < SHORTEST or not token.isascii():
             raise MizzenError(f"{path} holds no token", hint=f"remove {path}; a new one is made at the next start")
         return cls(token)

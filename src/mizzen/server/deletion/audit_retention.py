@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import NoReturn
 
 from mizzen.errors import MizzenError
-from mizzen.stores.records import AuditPruning
+from mizzen.stores.records.protocol import AuditPruning
 
 log = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.server.admission import create_guards, model_family
 from mizzen.server.admission.model_family import Family
 from mizzen.server.http.streaming import closing
+from mizzen.stores.all_pages import each
 from mizzen.stores.store import Event, Guard, Store, Where
-from mizzen.stores.whole import each
 
 log = logging.getLogger(__name__)
 

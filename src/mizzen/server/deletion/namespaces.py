@@ -18,8 +18,8 @@ from mizzen.kinds.schema.resource import Resource
 from mizzen.server.admission import namespaced_store
 from mizzen.server.deletion import cascade
 from mizzen.server.http.streaming import closing
+from mizzen.stores.records.vault import Vault
 from mizzen.stores.store import Event, Present, Store, Where
-from mizzen.stores.vault import Vault
 
 log = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from mizzen.selection.learnt import Reader
 from mizzen.server.auth.role_bindings import Bindings
 from mizzen.server.http.body_workers import Apart
 from mizzen.server.http.pagination import Pages
-from mizzen.stores.records import AuditLog, Identities, Secrets
+from mizzen.stores.records.protocol import AuditLog, Identities, Secrets
+from mizzen.stores.records.vault import Vault
 from mizzen.stores.store import Store
-from mizzen.stores.vault import Vault
 from mizzen.usage.sampler import Usage
 
 

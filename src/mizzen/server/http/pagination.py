@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from mizzen.errors import BadRequest
 from mizzen.kinds.schema.resource import Resource
-from mizzen.stores import private
 from mizzen.stores.pages import Place
+from mizzen.stores.records import private_files
 from mizzen.stores.store import Listing, Store, Where
 
 KEY_BYTES = 32
@@ -43,14 +43,14 @@ class Pages:
         """With the key in this file, so that tokens outlive a restart. One that makes no sense is replaced: with it go
         only the tokens of lists that are being read right now."""
         with suppress(FileExistsError):
-            private.create(path, base64.urlsafe_b64encode(os.urandom(KEY_BYTES)).decode())
+            private_files.create(path, base64.urlsafe_b64encode(os.urandom(KEY_BYTES)).decode())
         try:
-            key = base64.urlsafe_b64decode(private.read(path, "key of the page tokens").encode())
+            key = base64.urlsafe_b64decode(private_files.read(path, "key of the page tokens").encode())
         except (binascii.Error, UnicodeEncodeError):
             key = b""
         if len(key) != KEY_BYTES:
             key = os.urandom(KEY_BYTES)
-            private.replace(path, base64.urlsafe_b64encode(key))
+            private_files.replace(path, base64.urlsafe_b64encode(key))
         return cls(key)
 
     def seal(self, place: str | None) -> str:

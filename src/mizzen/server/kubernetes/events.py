@@ -23,7 +23,7 @@ from mizzen.server.http.query import Query
 from mizzen.server.http.streaming import until_stopped
 from mizzen.server.resources import representation, request_path, watch
 from mizzen.server.resources import routes as resources_routes
-from mizzen.stores import refusals
+from mizzen.stores import name_errors
 from mizzen.stores.store import Where
 
 KIND = catalog.BY_NAME["Event"]
@@ -68,7 +68,7 @@ async def read(request: Request) -> Response:
     ref = Ref(KIND.name, name, namespace)
     event = await plane_of(request).store.get(ref)
     if not visible(event):
-        raise refusals.missing(ref)
+        raise name_errors.missing(ref)
     return JSONResponse(form.single(wire(event.wire())))
 
 

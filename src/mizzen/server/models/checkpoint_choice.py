@@ -13,8 +13,8 @@ from mizzen.kinds.schema.resource import Ref, Resource, Status
 from mizzen.runs.checkpoints import Checkpoint
 from mizzen.server.admission import model_family
 from mizzen.server.http.context import Plane
+from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Store
-from mizzen.stores.whole import whole
 
 FIELD = "checkpoint_id"
 

@@ -19,7 +19,7 @@ from mizzen.server.http import list_responses
 from mizzen.server.http.context import plane_of
 from mizzen.server.http.query import Query
 from mizzen.server.models import views
-from mizzen.stores import refusals
+from mizzen.stores import name_errors
 from mizzen.stores.store import Revision, Store
 
 MOST_AT_ONCE = 1000
@@ -47,7 +47,7 @@ async def history(request: Request) -> Response:
     after = plane.pages.opened(query.text("continue"))
     revisions, following = await store.family_history(ref, limit=limit, after=after)
     if not revisions and after is None:
-        raise refusals.missing(ref)
+        raise name_errors.missing(ref)
     return await list_responses.listed(revisions, _entry, {"continue": plane.pages.seal(following)})
 
 

@@ -34,8 +34,8 @@ from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import read_object
 from mizzen.server.http.streaming import while_wanted
 from mizzen.server.models import checkpoint_choice, views
+from mizzen.stores.all_pages import each
 from mizzen.stores.store import Store
-from mizzen.stores.whole import each
 
 KIND = catalog.BY_NAME["InferenceModel"]
 LONGEST = 63

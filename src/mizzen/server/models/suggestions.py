@@ -13,7 +13,7 @@ from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.server.admission import model_family
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import plane_of
-from mizzen.stores.refusals import Missing
+from mizzen.stores.name_errors import Missing
 from mizzen.stores.store import Present, Reads, Where
 
 MOST_NAMES = 200

@@ -24,8 +24,8 @@ from mizzen.server.http.context import plane_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.streaming import while_wanted
 from mizzen.server.models import servers, views
+from mizzen.stores.all_pages import each
 from mizzen.stores.store import Store
-from mizzen.stores.whole import each
 
 REPLICAS_ANNOTATION = "mizzen.dev/replicas"
 """Of a server that was unloaded: how many it had."""

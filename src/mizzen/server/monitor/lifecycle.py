@@ -23,8 +23,8 @@ from mizzen.server.http.request_bodies import read_object
 from mizzen.server.http.streaming import while_wanted
 from mizzen.server.models import views
 from mizzen.server.monitor import sign_in
+from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Guard, Present, Store
-from mizzen.stores.whole import whole
 
 KIND = catalog.BY_NAME["Monitor"]
 PATH = sign_in.PREFIXES[0]

@@ -25,8 +25,8 @@ from mizzen.server.http.context import plane_of
 from mizzen.server.http.streaming import until_stopped
 from mizzen.server.monitor import lifecycle, sign_in, tool_key
 from mizzen.server.monitor.sign_in import Entrance
+from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Store, Where
-from mizzen.stores.whole import whole
 
 MOST_SENT: Final = 8 << 20
 """Bytes of a request's body: tools ask with little."""

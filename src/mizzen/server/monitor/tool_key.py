@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from mizzen.errors import MizzenError
-from mizzen.stores import private
+from mizzen.stores.records import private_files
 
 FILE: Final = "show-key"
 HEADER: Final = "mizzen-show-key"
@@ -23,12 +23,12 @@ def kept(run: Path) -> str:
     file = run / FILE
     if not file.exists():
         with suppress(FileExistsError):
-            private.create(file, secrets.token_hex(BYTES))
+            private_files.create(file, secrets.token_hex(BYTES))
     try:
-        key = private.read(file, "key of the monitors' tools")
+        key = private_files.read(file, "key of the monitors' tools")
     except MizzenError:  # open to others
         key = ""
     if len(key) != 2 * BYTES or not key.isascii():
         key = secrets.token_hex(BYTES)
-        private.replace(file, key.encode())
+        private_files.replace(file, key.encode())
     return key

@@ -16,7 +16,7 @@ from mizzen.kinds.text import selectors
 from mizzen.server.http.errors import status_body
 from mizzen.server.http.query import Query
 from mizzen.server.http.streaming import closing
-from mizzen.stores import indexes
+from mizzen.stores.sqlite import indexes
 from mizzen.stores.store import Event, Listing, Store, Traits, Where
 
 Visible = Callable[[Resource], bool]

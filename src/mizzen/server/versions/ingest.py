@@ -29,8 +29,8 @@ from mizzen.server.admission import model_family
 from mizzen.server.auth.authorization import actor_of
 from mizzen.server.http.context import Plane, plane_of
 from mizzen.server.versions.sources import Download, GitFiles, LocalFiles, Sent, SentArchive, Source
+from mizzen.stores.all_pages import each
 from mizzen.stores.store import Store
-from mizzen.stores.whole import each
 
 CODE = frozenset({".py", ".pyx", ".pyi", ".ipynb", ".sh", ".toml", ".cfg", ".lock"})
 CODE_NAMES = frozenset({"requirements.txt", "environment.yml", "conda.yaml", "Dockerfile", "Makefile"})

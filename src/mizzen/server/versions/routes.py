@@ -39,8 +39,8 @@ from mizzen.server.training import checkpoints
 from mizzen.server.versions import framework_detection, ingest, registration, requirements, sources
 from mizzen.server.versions.ingest import Gathered
 from mizzen.server.versions.sources import Said
+from mizzen.stores.all_pages import each
 from mizzen.stores.store import Reads
-from mizzen.stores.whole import each
 
 AUTO = "auto"
 MOST_AT_ONCE = 500

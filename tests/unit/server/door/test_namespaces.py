@@ -12,7 +12,7 @@ import pytest
 
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.admission import namespaced_store
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite.store import SqliteStore
 from tests.unit.server.door.test_protobuf import KUBECTL
 from tests.unit.server.door.test_shown import KUBECTL as AS_TABLE
 from tests.unit.server.harness import ROOT, Harness, serving

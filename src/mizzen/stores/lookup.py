@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mizzen.errors import NotFound
 from mizzen.kinds.rules.references import Named, Surroundings
 from mizzen.kinds.schema.resource import Ref, Resource
-from mizzen.stores.records import Identities, Secrets
+from mizzen.stores.records.protocol import Identities, Secrets
 from mizzen.stores.store import Reads, Store
 
 

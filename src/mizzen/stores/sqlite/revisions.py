@@ -21,8 +21,8 @@ from mizzen.kinds import catalog
 from mizzen.kinds.revision import revision_name
 from mizzen.kinds.schema.resource import Meta, Ref, Resource, format_time
 from mizzen.kinds.text import selectors
-from mizzen.stores import indexes, rows
 from mizzen.stores.pages import FamilyPlace, Place, Unread, check_limit, filled
+from mizzen.stores.sqlite import codec, indexes
 from mizzen.stores.store import Event, Revision, Where
 
 KIND = "Revision"
@@ -73,8 +73,8 @@ def record(
         " FROM revisions WHERE kind = ? AND namespace = ? AND name = ?",
         (
             *key, meta.uid, int(meta.resource_version), action, by, format_time(time),
-            None if before is None else rows.encode_data(before, resource),
-            None if after is None else rows.encode_data(after, resource), indexes.model_of(resource), *key,
+            None if before is None else codec.encode_data(before, resource),
+            None if after is None else codec.encode_data(after, resource), indexes.model_of(resource), *key,
         ),
     )  # fmt: skip
 
@@ -223,8 +223,8 @@ def _added(row: _Row) -> Event:
 def _entry(row: _Row) -> Revision:
     of = Ref(row.kind, row.name, "" if row.kind == ROOM else row.namespace)
     return Revision(
-        of, row.uid, row.number, row.action, row.actor, rows.moment(row.time),
-        rows.decode_data(row.before), rows.decode_data(row.after),
+        of, row.uid, row.number, row.action, row.actor, codec.moment(row.time),
+        codec.decode_data(row.before), codec.decode_data(row.after),
     )  # fmt: skip
 
 
@@ -232,16 +232,16 @@ def _resource(row: _Row) -> Resource:
     meta = Meta(
         revision_name(row.kind, row.name, row.number), row.namespace,
         uid=str(uuid.uuid5(_UIDS, f"{row.uid}.{row.number}")),
-        resource_version=str(row.rv), generation=1, created=rows.moment(row.time),
+        resource_version=str(row.rv), generation=1, created=codec.moment(row.time),
     )  # fmt: skip
-    after = rows.decode_data(row.after)
+    after = codec.decode_data(row.after)
     spec = {
         "kind": row.kind, "name": row.name, "uid": row.uid, "model": row.model, "number": row.number,
-        "action": row.action, "actor": row.actor, "time": row.time, "before": rows.decode_data(row.before),
+        "action": row.action, "actor": row.actor, "time": row.time, "before": codec.decode_data(row.before),
         "after": after, "hash": None if after is None else _hash(after),
     }  # fmt: skip
     return Resource(KIND, meta, {name: value for name, value in spec.items() if value is not None})
 
 
 def _hash(data: Mapping[str, Any]) -> str:
-    return hashlib.sha256(rows.canonical(data)).hexdigest()
+    return hashlib.sha256(codec.canonical(data)).hexdigest()

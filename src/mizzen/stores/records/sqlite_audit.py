@@ -14,11 +14,11 @@ from typing import Any
 
 from mizzen.errors import BadRequest
 from mizzen.kinds.schema.resource import format_time
-from mizzen.stores import rows
 from mizzen.stores.pages import check_limit
-from mizzen.stores.readers import Readers
-from mizzen.stores.records import AuditEntry, AuditQuery
-from mizzen.stores.writer import Writer
+from mizzen.stores.records.protocol import AuditEntry, AuditQuery
+from mizzen.stores.sqlite import codec
+from mizzen.stores.sqlite.reader_pool import Readers
+from mizzen.stores.sqlite.writer import Writer
 
 _COLUMNS = "time, actor, verb, kind, namespace, name, allowed, reason, method, path, code, source, count"
 
@@ -165,6 +165,6 @@ def _row(entry: AuditEntry) -> tuple[object, ...]:
 def _entry(row: tuple[Any, ...]) -> AuditEntry:
     number, time, actor, verb, kind, namespace, name, allowed, reason, method, path, code, source, count = row
     return AuditEntry(
-        rows.moment(time), actor, verb, kind, namespace, name, bool(allowed), reason,
+        codec.moment(time), actor, verb, kind, namespace, name, bool(allowed), reason,
         method, path, code, source, count, number,
     )  # fmt: skip

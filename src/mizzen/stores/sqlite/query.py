@@ -16,8 +16,8 @@ from operator import itemgetter
 
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.text.selectors import Requirement
-from mizzen.stores import indexes, rows
 from mizzen.stores.pages import Place, Unread
+from mizzen.stores.sqlite import codec, indexes
 from mizzen.stores.store import Where
 
 MERGED = 32
@@ -73,7 +73,7 @@ def select(
     common += [condition.holds for condition in conditions if condition is not chosen]
     assert chosen.walk is not None
     for body in _bodies(connection, chosen.walk, common):
-        yield rows.unread(body)
+        yield codec.unread(body)
 
 
 def _conditions(where: Where) -> Iterator[_Condition]:

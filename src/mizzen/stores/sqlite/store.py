@@ -19,16 +19,17 @@ from typing import Self
 
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Ref, Resource
-from mizzen.stores import identities, reads, revisions, schema
-from mizzen.stores.audit import SqliteAudit
-from mizzen.stores.feed import Feed
-from mizzen.stores.identities import SqliteIdentities
-from mizzen.stores.ledger import Ledger, Outcome
-from mizzen.stores.lock import Lock
-from mizzen.stores.readers import Readers, Snapshot
-from mizzen.stores.sealed import SqliteSecrets
+from mizzen.stores.records import sqlite_identities
+from mizzen.stores.records.sqlite_audit import SqliteAudit
+from mizzen.stores.records.sqlite_identities import SqliteIdentities
+from mizzen.stores.records.sqlite_secrets import SqliteSecrets
+from mizzen.stores.sqlite import read_ops, revisions, schema
+from mizzen.stores.sqlite.lock import Lock
+from mizzen.stores.sqlite.reader_pool import Readers, Snapshot
+from mizzen.stores.sqlite.watch import Feed
+from mizzen.stores.sqlite.write_ops import Ledger, Outcome
+from mizzen.stores.sqlite.writer import Writer
 from mizzen.stores.store import Event, Guard, Listing, Revision, Where
-from mizzen.stores.writer import Writer
 
 
 class SqliteStore:
@@ -81,9 +82,9 @@ class SqliteStore:
                 undo.callback(connection.close)
                 point = schema.open_reader(path)
                 undo.callback(point.close)
-                head, horizon = reads.position(point)
-                newest = reads.newest(point)
-                known = identities.load(point)
+                head, horizon = read_ops.position(point)
+                newest = read_ops.newest(point)
+                known = sqlite_identities.load(point)
             except (sqlite3.Error, OSError) as error:
                 raise Unavailable(f"cannot open {path}: {error}") from error
             undo.pop_all()
@@ -98,16 +99,16 @@ class SqliteStore:
 
     async def get(self, ref: Ref) -> Resource:
         # In the event loop itself: a look-up by key takes microseconds, a thread's turn ten times that.
-        with reads.explained():
-            return reads.get(self._point, ref)
+        with read_ops.explained():
+            return read_ops.get(self._point, ref)
 
     async def list(
-        self, kind: str, where: Where = reads.EVERYTHING, *, limit: int | None = None, after: str | None = None
+        self, kind: str, where: Where = read_ops.EVERYTHING, *, limit: int | None = None, after: str | None = None
     ) -> Listing:
-        return await self._readers.run(lambda connection: reads.listing(connection, kind, where, limit, after))
+        return await self._readers.run(lambda connection: read_ops.listing(connection, kind, where, limit, after))
 
     async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
-        return await self._readers.run(lambda connection: reads.among(connection, refs))
+        return await self._readers.run(lambda connection: read_ops.among(connection, refs))
 
     async def create(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
         return _given(await self._writer.write(lambda _: self._ledger.create(new, by, guard), adds=True))
@@ -138,11 +139,11 @@ class SqliteStore:
 
     async def namespaces(self) -> frozenset[str]:
         """All in which something is kept, be it an object or a secret."""
-        return await self._readers.run(reads.namespaces)
+        return await self._readers.run(read_ops.namespaces)
 
     async def tally(self) -> dict[str, int]:
         """How many objects there are of each kind that has any."""
-        return await self._readers.run(reads.tally)
+        return await self._readers.run(read_ops.tally)
 
     def position(self, kind: str) -> str:
         return self._feed.position(kind)

@@ -10,9 +10,9 @@ from datetime import datetime
 from mizzen.access.limits import Limit
 from mizzen.errors import AlreadyExists, NotFound
 from mizzen.kinds.schema.resource import format_time, parse_time
-from mizzen.stores import rows
-from mizzen.stores.records import KeptLimit, Principal, Token
-from mizzen.stores.writer import Writer
+from mizzen.stores.records.protocol import KeptLimit, Principal, Token
+from mizzen.stores.sqlite import codec
+from mizzen.stores.sqlite.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def _has(connection: sqlite3.Connection, table: str, column: str, value: str) ->
 
 def _principals(connection: sqlite3.Connection) -> tuple[Principal, ...]:
     found = connection.execute("SELECT name, created, created_by FROM principals").fetchall()
-    return tuple(Principal(name, rows.moment(created), by) for name, created, by in found)
+    return tuple(Principal(name, codec.moment(created), by) for name, created, by in found)
 
 
 def _limits(connection: sqlite3.Connection) -> tuple[KeptLimit, ...]:
@@ -175,7 +175,7 @@ def _limits(connection: sqlite3.Connection) -> tuple[KeptLimit, ...]:
     ).fetchall()
     return tuple(
         KeptLimit(
-            Limit(subject=subject, per_second=pace, burst=burst, per_day=day, per_month=month), rows.moment(at), by
+            Limit(subject=subject, per_second=pace, burst=burst, per_day=day, per_month=month), codec.moment(at), by
         )
         for subject, pace, burst, day, month, at, by in found
     )
@@ -187,6 +187,6 @@ def _tokens(connection: sqlite3.Connection, which: str, *values: str) -> tuple[T
         values,
     ).fetchall()
     return tuple(
-        Token(id_, principal, digest, rows.moment(created), by, parse_time(expires), parse_time(revoked), note)
+        Token(id_, principal, digest, codec.moment(created), by, parse_time(expires), parse_time(revoked), note)
         for id_, principal, digest, created, by, expires, revoked, note in found
     )

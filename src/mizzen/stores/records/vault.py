@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from mizzen.errors import MizzenError, NotFound
 from mizzen.kinds.schema.findings import suggestion
-from mizzen.stores import private
-from mizzen.stores.records import SealedSecret, Secrets
+from mizzen.stores.records import private_files
+from mizzen.stores.records.protocol import SealedSecret, Secrets
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -143,9 +143,9 @@ def _place(namespace: str, name: str) -> bytes:
 def _key(path: Path, *, create: bool) -> bytes:
     if create:
         with suppress(FileExistsError):
-            private.create(path, base64.urlsafe_b64encode(randomness.token_bytes(KEY_BYTES)).decode())
+            private_files.create(path, base64.urlsafe_b64encode(randomness.token_bytes(KEY_BYTES)).decode())
     try:
-        text = private.read(path, "key of the secrets")
+        text = private_files.read(path, "key of the secrets")
     except FileNotFoundError as error:
         raise MizzenError(
             f"{path} is lost: it is the key that the secrets here were sealed with",

@@ -14,8 +14,9 @@ from typing import Any, Literal
 from mizzen.errors import Conflict, Forbidden
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
-from mizzen.stores import indexes, refusals, revisions, rows
-from mizzen.stores.reads import Present
+from mizzen.stores import name_errors
+from mizzen.stores.sqlite import codec, indexes, revisions
+from mizzen.stores.sqlite.read_ops import Present
 from mizzen.stores.store import Event, Guard
 
 
@@ -41,7 +42,7 @@ class Ledger:
         _check_kind(new.kind)
         there = self._find(new.ref)
         if there is not None:
-            raise refusals.taken(there)
+            raise name_errors.taken(there)
         self._ask(guard)
         now = self._clock()
         meta = replace(new.meta, uid=self._new_id(), generation=1, created=now, deleted=None)
@@ -52,8 +53,8 @@ class Ledger:
 
     def update(self, new: Resource, by: str, guard: Guard | None = None) -> Outcome:
         old = self._current(new)
-        respecified = not rows.same(old.spec, dict(new.spec), new)
-        if not respecified and rows.same(_writable(old.meta), _writable(new.meta), new):
+        respecified = not codec.same(old.spec, dict(new.spec), new)
+        if not respecified and codec.same(_writable(old.meta), _writable(new.meta), new):
             return Outcome(old)
         if old.deleting and not set(new.meta.finalizers) <= set(old.meta.finalizers):
             raise Conflict(f"{old.ref} is being deleted: finalizers can only be taken off")
@@ -75,7 +76,7 @@ class Ledger:
 
     def update_status(self, new: Resource, by: str, decision: str | None, guard: Guard | None) -> Outcome:
         old = self._current(new)
-        if rows.same(old.status, dict(new.status), new):
+        if codec.same(old.status, dict(new.status), new):
             return Outcome(old)
         self._ask(guard)
         meta = replace(old.meta, managed=new.meta.managed)
@@ -143,18 +144,18 @@ class Ledger:
         _check_kind(ref.kind)
         found = self._find(ref)
         if found is None:
-            raise refusals.missing(ref)
+            raise name_errors.missing(ref)
         return found
 
     def _find(self, ref: Ref) -> Resource | None:
-        return rows.find(self._connection, ref)
+        return codec.find(self._connection, ref)
 
     def _write(self, type_: Literal["ADDED", "MODIFIED", "DELETED"], old: Resource | None, new: Resource) -> Event:
         """Give `new` the next resource version and keep it (or remove it), with its event and what it is found by."""
         [(rv,)] = self._connection.execute("UPDATE state SET rv = rv + 1 RETURNING rv").fetchall()
         new = replace(new, meta=replace(new.meta, resource_version=str(rv)))
         key = (new.kind, new.meta.namespace, new.meta.name)
-        body = rows.encode(new)
+        body = codec.encode(new)
         if type_ == "DELETED":
             self._connection.execute("DELETE FROM objects WHERE kind = ? AND namespace = ? AND name = ?", key)
         else:
@@ -171,7 +172,7 @@ class Ledger:
         written = None if traits is None else indexes.encode(traits)
         self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", (rv, *key, type_, body, written))
         # Read back rather than handed on: what the caller gave stays the caller's, to change as they like.
-        return Event(type_, rows.decode(body), len(body), traits)
+        return Event(type_, codec.decode(body), len(body), traits)
 
 
 def _check_kind(kind: str) -> None:

@@ -17,9 +17,9 @@ from itertools import islice
 from mizzen.errors import BadRequest
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Meta, Resource
-from mizzen.stores import reads, revisions
-from mizzen.stores.readers import Readers
-from mizzen.stores.reads import Page
+from mizzen.stores.sqlite import read_ops, revisions
+from mizzen.stores.sqlite.read_ops import Page
+from mizzen.stores.sqlite.reader_pool import Readers
 from mizzen.stores.store import Event
 
 PAGE = 256
@@ -115,7 +115,7 @@ class Feed:
         if kind == revisions.KIND:
             return await self._from_table(kind, cursor)
         if cursor < self._horizon:
-            raise reads.expired(cursor)
+            raise read_ops.expired(cursor)
         first = self._head - len(self._tail) + 1
         if cursor + 1 < first:
             return await self._from_table(kind, cursor)
@@ -125,7 +125,7 @@ class Feed:
             if not _concerns(kind, one):
                 continue
             size += one.size
-            if page and size > reads.EVENTS_BYTES:
+            if page and size > read_ops.EVENTS_BYTES:
                 return Page(tuple(page), _version(page[-1]))
             page.append(one)
         return Page(tuple(page), self._head)
@@ -135,7 +135,7 @@ class Feed:
             self._tail_bytes -= self._tail.popleft().size
 
     async def _from_table(self, kind: str | None, cursor: int) -> Page:
-        return await self._readers.run(lambda connection: reads.events(connection, kind, cursor, PAGE))
+        return await self._readers.run(lambda connection: read_ops.events(connection, kind, cursor, PAGE))
 
     async def _news(self, kind: str | None) -> int:
         """Wait for a change of this kind. Returns a version up to which there was none.

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Ref, Resource
-from mizzen.stores import reads, revisions, schema
+from mizzen.stores.sqlite import read_ops, revisions, schema
 from mizzen.stores.store import Guard, Listing, Revision, Where
 
 THREADS = 4
@@ -44,14 +44,14 @@ class Readers:
     async def in_thread(self, call: Callable[[], T]) -> T:
         if self._closed:
             raise Unavailable("the store is closed")
-        with reads.explained():
+        with read_ops.explained():
             return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
         if self._closed:
             raise Unavailable("the store is closed")
-        with reads.explained():  # here, not in a thread: nothing awaited, so nothing is lost when we are cancelled
+        with read_ops.explained():  # here, not in a thread: nothing awaited, so nothing is lost when we are cancelled
             snapshot = Snapshot(self, self._take())
         try:
             yield snapshot
@@ -92,33 +92,33 @@ class Snapshot:
         self._connection = connection
         self._in_use = threading.Lock()
         connection.execute("BEGIN")
-        reads.position(connection)  # BEGIN alone fixes no moment; the first read does
+        read_ops.position(connection)  # BEGIN alone fixes no moment; the first read does
 
     async def get(self, ref: Ref) -> Resource:
-        return await self._read(lambda connection: reads.get(connection, ref))
+        return await self._read(lambda connection: read_ops.get(connection, ref))
 
     async def list(
         self,
         kind: str,
-        where: Where = reads.EVERYTHING,
+        where: Where = read_ops.EVERYTHING,
         *,
         limit: int | None = None,
         after: str | None = None,
     ) -> Listing:
-        return await self._read(lambda connection: reads.listing(connection, kind, where, limit, after))
+        return await self._read(lambda connection: read_ops.listing(connection, kind, where, limit, after))
 
     async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
-        return await self._read(lambda connection: reads.among(connection, refs))
+        return await self._read(lambda connection: read_ops.among(connection, refs))
 
     async def check(self, guard: Guard) -> None:
-        await self._read(lambda connection: guard(reads.Present(connection)))
+        await self._read(lambda connection: guard(read_ops.Present(connection)))
 
     async def last_change(self, model: Ref) -> Revision | None:
         return await self._read(lambda connection: revisions.last_change(connection, model))
 
     def end(self, give_back: Callable[[sqlite3.Connection], None]) -> None:
         with self._in_use:
-            reads.end(self._connection)
+            read_ops.end(self._connection)
             give_back(self._connection)
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:

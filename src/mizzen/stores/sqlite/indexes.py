@@ -13,7 +13,7 @@ import msgspec
 from mizzen.errors import BadRequest
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Meta, Resource
-from mizzen.stores import rows
+from mizzen.stores.sqlite import codec
 from mizzen.stores.store import Traits, Where
 
 EVERY_KIND = ("metadata.name", "metadata.namespace")
@@ -113,7 +113,7 @@ def refresh(connection: sqlite3.Connection) -> None:
     models: list[tuple[str | None, int]] = []
     # Written while it is read: `move` writes to other tables than the one that is read.
     for rowid, body in connection.execute("SELECT rowid, body FROM objects"):
-        resource = rows.decode(body)
+        resource = codec.decode(body)
         made = entries(resource)
         key = (resource.kind, resource.meta.namespace, resource.meta.name)
         move(connection, key, NOTHING, Entries(labels=made.labels, fields=made.fields))
@@ -137,7 +137,7 @@ def _assign_models(connection: sqlite3.Connection) -> None:
         " ORDER BY kind, namespace, name, number"
     ):
         if action in ("created", "updated", "deleted"):
-            spec = rows.decode_data(before if after is None else after) or {}
+            spec = codec.decode_data(before if after is None else after) or {}
             known[uid] = model_of(Resource(kind, Meta(name, namespace), spec))
         found.append((known.get(uid), rowid))
     connection.executemany("UPDATE revisions SET model = ? WHERE rowid = ?", found)

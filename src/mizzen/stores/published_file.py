@@ -6,7 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mizzen.stores import private
+from mizzen.stores.records import private_files
 
 
 class PublishedFile:
@@ -19,7 +19,7 @@ class PublishedFile:
 
     async def replace(self, data: bytes) -> None:
         """OSError."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, private.replace, self.path, data)
+        await asyncio.get_running_loop().run_in_executor(self._thread, private_files.replace, self.path, data)
 
 
 def _holds(path: Path, data: bytes) -> bool:

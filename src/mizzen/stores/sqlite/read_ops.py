@@ -12,8 +12,10 @@ from typing import Literal
 from mizzen.errors import Expired, Unavailable
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Ref, Resource
-from mizzen.stores import indexes, refusals, revisions, rows, selection
+from mizzen.stores import name_errors
 from mizzen.stores.pages import Place, Unread, check_limit, filled
+from mizzen.stores.sqlite import codec, indexes, revisions
+from mizzen.stores.sqlite import query as sqlite_query
 from mizzen.stores.store import Event, Listing, Where
 
 EVERYTHING = Where()
@@ -35,9 +37,9 @@ class Page:
 
 
 def get(connection: sqlite3.Connection, ref: Ref) -> Resource:
-    found = revisions.find(connection, ref) if ref.kind == revisions.KIND else rows.find(connection, ref)
+    found = revisions.find(connection, ref) if ref.kind == revisions.KIND else codec.find(connection, ref)
     if found is None:
-        raise refusals.missing(ref)
+        raise name_errors.missing(ref)
     return found
 
 
@@ -87,7 +89,7 @@ class Present:
         query = f"SELECT body {_OF_MODEL} ORDER BY rowid DESC"
         values = (kind, model.namespace, model.name)
         with contextlib.closing(self._connection.execute(query, values)) as found:
-            newest, _ = filled((rows.unread(body) for (body,) in found), most)
+            newest, _ = filled((codec.unread(body) for (body,) in found), most)
         return tuple(newest)
 
     def count(self, kind: str, model: Ref) -> int:
@@ -173,7 +175,7 @@ def explained() -> Iterator[None]:
 def _exists(connection: sqlite3.Connection, ref: Ref) -> bool:
     if ref.kind == revisions.KIND:
         return revisions.find(connection, ref) is not None
-    return rows.exists(connection, ref)
+    return codec.exists(connection, ref)
 
 
 def _events(connection: sqlite3.Connection, kind: str | None, after: int) -> Generator[Unread[Event], None, None]:
@@ -185,7 +187,7 @@ def _events(connection: sqlite3.Connection, kind: str | None, after: int) -> Gen
 
 
 def _event(type_: Literal["ADDED", "MODIFIED", "DELETED"], body: bytes, before: bytes | None) -> Event:
-    return Event(type_, rows.decode(body), len(body), indexes.decode(before) if before is not None else None)
+    return Event(type_, codec.decode(body), len(body), indexes.decode(before) if before is not None else None)
 
 
 def _select(
@@ -193,4 +195,4 @@ def _select(
 ) -> Generator[Unread[Resource], None, None]:
     if kind == revisions.KIND:
         return revisions.select(connection, where, start)
-    return selection.select(connection, kind, where, start)
+    return sqlite_query.select(connection, kind, where, start)

@@ -12,7 +12,7 @@ import sqlite3
 from pathlib import Path
 
 from mizzen.errors import Conflict, Unavailable
-from mizzen.stores import indexes
+from mizzen.stores.sqlite import indexes
 
 SCHEMA = 6
 

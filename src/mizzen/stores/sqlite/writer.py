@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mizzen.errors import Unavailable
-from mizzen.stores.ledger import Ledger, Outcome
+from mizzen.stores.sqlite.write_ops import Ledger, Outcome
 from mizzen.stores.store import Event
 
 T = TypeVar("T")

@@ -9,10 +9,10 @@ import msgspec
 
 from mizzen.errors import NotFound
 from mizzen.kinds.schema.resource import format_time
-from mizzen.stores import rows
-from mizzen.stores.readers import Readers
-from mizzen.stores.records import SealedSecret
-from mizzen.stores.writer import Writer
+from mizzen.stores.records.protocol import SealedSecret
+from mizzen.stores.sqlite import codec
+from mizzen.stores.sqlite.reader_pool import Readers
+from mizzen.stores.sqlite.writer import Writer
 
 
 class SqliteSecrets:
@@ -61,7 +61,7 @@ class SqliteSecrets:
 
 def _secret(row: tuple[Any, ...]) -> SealedSecret:
     namespace, name, keys, sealed, updated, by = row
-    return SealedSecret(namespace, name, tuple(msgspec.json.decode(keys)), sealed, rows.moment(updated), by)
+    return SealedSecret(namespace, name, tuple(msgspec.json.decode(keys)), sealed, codec.moment(updated), by)
 
 
 def _missing(namespace: str, name: str) -> NotFound:

@@ -1,0 +1,1 @@
+"""Records beside the objects: audit entries, identities, sealed secrets; their protocol and their SQLite tables."""
