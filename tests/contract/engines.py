@@ -14,7 +14,7 @@ from mizzen.engines.engine import Engine, Observation
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import WorkloadStatus
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 from tests.support.supervised import Supervised
 
 T = TypeVar("T")
@@ -147,5 +147,5 @@ def hello(address: str) -> int:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(10)
         connection.connect(address.removeprefix("unix:"))
-        (frame,) = frames.Reader().feed(connection.recv(1 << 16))
+        (frame,) = framing.Reader().feed(connection.recv(1 << 16))
         return frame.type

@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from mizzen.engines.engine import Observation
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 from tests.contract.engines import (
     GIVES_UP,
     SERVES,
@@ -33,7 +33,7 @@ def test_a_replica_becomes_ready_and_says_hello_where_it_is_said_to_be(world: Wo
         first = await engine.apply(workload(SERVES))
         assert [replica.state for replica in first.replicas] == ["starting"]
         (replica,) = (await ready(engine, workload(SERVES))).replicas
-        assert hello(replica.address) == frames.HELLO
+        assert hello(replica.address) == framing.HELLO
         assert (replica.restarts, replica.exit_code, replica.message) == (0, None, "")
 
     run(world, body)

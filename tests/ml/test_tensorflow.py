@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 from mizzen.runtime import batches
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError
@@ -45,7 +45,7 @@ def test_requests_share_a_call(saved_model: Path, keras_model: Any) -> None:
     assert model.outputs == (TensorSpec("output_0", "FP32", (-1, 2)),)
     requests = [asking.request({"x": making.ROWS[at : at + 1]}) for at in range(4)]
     answered = batches.answer(model, requests)
-    assert [status for status, _ in answered.results] == [frames.OK] * 4
+    assert [status for status, _ in answered.results] == [framing.OK] * 4
     given = asking.ask(model, {"x": making.ROWS[:4]})["output_0"]
     np.testing.assert_allclose(given, np.asarray(keras_model(making.ROWS[:4])), rtol=1e-5)
     assert asking.ask(model, {"x": making.ROWS[:0]})["output_0"].shape == (0, 2)

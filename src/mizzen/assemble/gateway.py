@@ -15,7 +15,7 @@ from mizzen.gateway.process import Guard, Learning, Limits, Records, serve
 from mizzen.gateway.queueing.scale_from_zero import Bounds
 from mizzen.gateway.telemetry.access_log import Logged
 from mizzen.gateway.telemetry.tracing import Traced
-from mizzen.protocol import counts, demand, taken
+from mizzen.protocol.gateway_files import counts, demand, table_acks
 from mizzen.selection import database, word
 from mizzen.selection.records import FOLDER
 from mizzen.settings import Settings
@@ -58,7 +58,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     )
     records = Records(
         counts=home.run / counts.FOLDER,
-        tables=home.run / taken.FOLDER,
+        tables=home.run / table_acks.FOLDER,
         demand=home.run / demand.FOLDER,
         access_log=home.logs / f"access.{guard.name}.log",
         logged=cast("Logged", settings.access_log),

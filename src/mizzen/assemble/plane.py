@@ -46,7 +46,7 @@ from mizzen.engines.local import devices
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Ref
-from mizzen.protocol import counts, demand, taken
+from mizzen.protocol.gateway_files import counts, demand, table_acks
 from mizzen.reconcile.loop import Loop
 from mizzen.runs.checkpoints import Shelf
 from mizzen.selection import database
@@ -92,7 +92,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     room = Room(root, settings.disk_low_bytes, settings.disk_critical_bytes)
     store = await _store(root / "mizzen.db", settings.keep_events, room)
     counts.sweep(home.run / counts.FOLDER, gateways(settings))
-    taken.sweep(home.run / taken.FOLDER, gateways(settings))
+    table_acks.sweep(home.run / table_acks.FOLDER, gateways(settings))
     demand.sweep(home.run / demand.FOLDER, gateways(settings))
     vault = Vault(store.secrets, root / "secret-key")
     blobs, told_to_runners = await training.blobs_of(settings, vault, room)
@@ -111,7 +111,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
 
     fetches = Fetches(lambda: app.state.plane, poke)
     accepting = (acceptance.Acceptance(kind, context, store.identities, store.secrets) for kind in acceptance.KINDS)
-    traffic = Traffic(home.run / taken.FOLDER, clock=time.monotonic)
+    traffic = Traffic(home.run / table_acks.FOLDER, clock=time.monotonic)
     scaling = Autoscaler(home.run / demand.FOLDER, poke, clock=time.monotonic)
     shelf = Shelf(blobs.documents)
     serving = Serving(

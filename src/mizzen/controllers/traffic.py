@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from mizzen.graph import plan
 from mizzen.graph.compile_plans import graph_mark
-from mizzen.protocol import taken
+from mizzen.protocol.gateway_files import table_acks
 
 PATIENCE = 5.0
 """Seconds after which a gateway that has not taken a Table is not waited for any more."""
@@ -71,7 +71,7 @@ class Traffic:
         waited = [serial for serial, when in tables if self._clock() - when < self._patience]
         if not waited:
             return True
-        return all(each.serial >= max(waited) for each in taken.living(self._folder))
+        return all(each.serial >= max(waited) for each in table_acks.living(self._folder))
 
 
 def _named(table: plan.Table) -> Iterator[str]:

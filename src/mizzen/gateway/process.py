@@ -48,7 +48,7 @@ from mizzen.gateway.telemetry.metrics import Metrics
 from mizzen.gateway.telemetry.tracing import Traced, Tracing
 from mizzen.gateway.watched_file import WatchedFile
 from mizzen.graph.plan import Server as ServedVersion
-from mizzen.protocol import notes, taken
+from mizzen.protocol.gateway_files import status_files, table_acks
 from mizzen.selection.desk import Desk
 from mizzen.selection.view import View
 from mizzen.web.door import Patience
@@ -218,7 +218,7 @@ async def serve(
     def acknowledge(serial: int) -> None:
         report.follow(fleet.queues.values())
         try:
-            taken.write(records.tables, taken.Taken(guard.name, os.getpid(), serial))
+            table_acks.write(records.tables, table_acks.Taken(guard.name, os.getpid(), serial))
         except OSError as error:  # then the plane waits a while for nothing
             log.warning("cannot write down that table %d is in force: %s", serial, error)
 
@@ -257,7 +257,7 @@ async def serve(
         for file in files:
             file.stop()
         await fleet.close()
-        notes.remove(records.tables, guard.name)
+        status_files.remove(records.tables, guard.name)
         ends = app.close, report.stop, allowances.close, refusals.close, access_log.close, census.stop
         sometimes = [each.close for each in (samples, tracing) if each is not None]
         for end in (*ends, *sometimes):

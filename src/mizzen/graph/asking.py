@@ -11,7 +11,8 @@ import struct
 from collections.abc import Collection, Mapping
 
 from mizzen.graph.messages import array_of
-from mizzen.protocol import frames, v2
+from mizzen.protocol import v2
+from mizzen.protocol.frames import framing
 
 Entries = list[v2.Entry]
 
@@ -43,6 +44,12 @@ def without_route(entries: Entries) -> tuple[Entries, str | None]:
 
 def _entry(name: str, text: str) -> v2.Entry:
     if name == PENDING:
-        return name, "INT64", [1], frames.RAW, memoryview(_NUMBER.pack(int(text)))
+        return name, "INT64", [1], framing.RAW, memoryview(_NUMBER.pack(int(text)))
     names = text.split(",")
-    return name, "BYTES", [len(names)], frames.JSON, memoryview(v2.to_json(names))  # as text, which models get as `str`
+    return (
+        name,
+        "BYTES",
+        [len(names)],
+        framing.JSON,
+        memoryview(v2.to_json(names)),
+    )  # as text, which models get as `str`

@@ -12,7 +12,7 @@ from math import isfinite, prod
 
 from mizzen.graph import messages
 from mizzen.protocol import v2
-from mizzen.protocol.elements import CODES
+from mizzen.protocol.plain_elements import CODES
 
 MOST = 32
 """Values of one answer."""

@@ -12,9 +12,9 @@ from math import fsum, isnan, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mizzen.graph import messages
-from mizzen.protocol import elements, v2
-from mizzen.protocol.elements import unpacked
-from mizzen.protocol.frames import RAW
+from mizzen.protocol import plain_elements, v2
+from mizzen.protocol.frames.framing import RAW
+from mizzen.protocol.plain_elements import unpacked
 
 if TYPE_CHECKING:
     from mizzen.protocol.tensors import Array
@@ -69,7 +69,7 @@ def mean(members: Sequence[Member], threshold: float | None = None) -> messages.
         means: Sequence[float] = _few_means(alike, weights, total)
         if threshold is not None:
             datatype, means = "INT64", [1 if one >= threshold else 0 for one in means]
-        merged.append((name, datatype, shape, RAW, memoryview(elements.packed(datatype, means))))
+        merged.append((name, datatype, shape, RAW, memoryview(plain_elements.packed(datatype, means))))
     if not merged:
         _demand_nothing(members)
     return merged
@@ -227,7 +227,7 @@ def _few_votes(alike: Alike, weights: list[float], total: float) -> tuple[bytes,
                 chosen.append(label)
                 shares.append(weight / total)
                 break
-    return elements.packed(alike[0][1], chosen), fsum(shares)
+    return plain_elements.packed(alike[0][1], chosen), fsum(shares)
 
 
 def _many_votes(alike: Alike, weights: list[float], total: float) -> tuple[bytes, float]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from mizzen.protocol import elements, v1, v2
-from mizzen.protocol.frames import JSON, RAW
+from mizzen.protocol import plain_elements, v1, v2
+from mizzen.protocol.frames.framing import JSON, RAW
 
 if TYPE_CHECKING:
     from mizzen.protocol.tensors import Array
@@ -28,7 +28,7 @@ _REMEMBERED = 1024
 _LONG = 4 << 10
 """Bytes of a text that is not kept."""
 _LARGE = 64 << 10
-"""Bytes of JSON from which on it is measured before it is decoded (`protocol/extent.py`)."""
+"""Bytes of JSON from which on it is measured before it is decoded (`protocol/json_size.py`)."""
 
 Described = tuple[str, str, list[int], int]
 """Name, datatype, shape and bytes of an output."""
@@ -48,7 +48,7 @@ class _Output(msgspec.Struct, gc=False):
 _described: dict[bytes, tuple[int, list[Described]]] = {}
 _heads: dict[tuple[str | int, ...], bytes] = {}
 _decode_outputs = msgspec.json.Decoder(list[_Output]).decode
-_decode_flat = {leaf: msgspec.json.Decoder(list[leaf]).decode for leaf in set(elements.LEAVES.values())}  # type: ignore[valid-type]
+_decode_flat = {leaf: msgspec.json.Decoder(list[leaf]).decode for leaf in set(plain_elements.LEAVES.values())}  # type: ignore[valid-type]
 _decode_any = msgspec.json.Decoder().decode
 
 
@@ -98,7 +98,7 @@ def legible(entries: Message) -> Message:
 def _legible(entry: v2.Entry) -> v2.Entry:
     name, datatype, shape, _, data = entry
     try:
-        texts = [str(value, "utf-8") for value in elements.unpacked(datatype, shape, data)]
+        texts = [str(value, "utf-8") for value in plain_elements.unpacked(datatype, shape, data)]
     except UnicodeDecodeError:
         return entry
     return name, datatype, shape, JSON, memoryview(v2.to_json(texts))
@@ -123,7 +123,7 @@ def _entry(given: v1.Given) -> v2.Entry:
     if datatype == "BYTES" and not any(isinstance(value, bytes) for value in values):
         return name, datatype, shape, JSON, memoryview(v2.to_json(values))
     try:
-        return name, datatype, shape, RAW, memoryview(elements.packed(datatype, values))
+        return name, datatype, shape, RAW, memoryview(plain_elements.packed(datatype, values))
     except ValueError as error:
         raise ValueError(f"input '{name}': {error}") from None
 
@@ -168,7 +168,7 @@ def v1_answer(outputs: Sequence[tuple[str, Sequence[v2.Entry] | str]], style: st
 
 
 def _answered(entries: Sequence[v2.Entry], style: str) -> Any:
-    values = {entry[0]: elements.nested(_carried(entry), entry[2]) for entry in entries}
+    values = {entry[0]: plain_elements.nested(_carried(entry), entry[2]) for entry in entries}
     return v1.answered(values, {entry[0]: entry[2] for entry in entries}, style)
 
 
@@ -198,11 +198,11 @@ def elements_of(entry: v2.Entry) -> Sequence[Any]:
     """
     _, datatype, shape, encoding, data = entry
     if encoding == RAW:
-        return elements.unpacked(datatype, shape, data)
+        return plain_elements.unpacked(datatype, shape, data)
     if len(data) > _LARGE:
         flat: list[Any] = array_of(entry).reshape(-1).tolist()
         return flat
-    leaf = elements.LEAVES[datatype]
+    leaf = plain_elements.LEAVES[datatype]
     try:
         values = _decode_flat[leaf](data)
     except ValueError:  # nested, or wrong
@@ -210,16 +210,16 @@ def elements_of(entry: v2.Entry) -> Sequence[Any]:
     if len(values) != prod(shape):
         raise ValueError(f"data does not fit shape {shape}: {len(values)} elements where it says {prod(shape)}")
     if leaf is int or leaf is float:
-        elements.packed(datatype, values)  # what is beyond its range would be answered, but taken by no model
+        plain_elements.packed(datatype, values)  # what is beyond its range would be answered, but taken by no model
     return values
 
 
 def _unnested(datatype: str, shape: list[int], data: memoryview) -> list[Any]:
     try:
-        _, found, values = elements.flattened(datatype, _decode_any(data))
+        _, found, values = plain_elements.flattened(datatype, _decode_any(data))
     except (ValueError, RecursionError) as error:
         raise ValueError(
-            f"data must hold {elements.WORDS[elements.LEAVES[datatype]]} for {datatype}: {error}"
+            f"data must hold {plain_elements.WORDS[plain_elements.LEAVES[datatype]]} for {datatype}: {error}"
         ) from None
     if found != (shape[: shape.index(0) + 1] if 0 in shape else shape):
         raise ValueError(f"data does not fit shape {shape}: its lists have {found}")
@@ -233,7 +233,7 @@ def raw_of(entry: v2.Entry) -> bytes | memoryview:
         return data
     try:
         if len(data) <= _LARGE:
-            return elements.packed(datatype, elements_of(entry))
+            return plain_elements.packed(datatype, elements_of(entry))
         from mizzen.protocol import tensors
 
         return tensors.encode_raw(tensors.DATATYPES[datatype], array_of(entry))
@@ -280,7 +280,7 @@ def chosen(entries: Message, names: Sequence[str] | None) -> Message:
 
 def error_entry(key: str, text: str) -> v2.Entry:
     """What stands in an answer for an output node that was skipped."""
-    return f"{key}.error", "BYTES", [1], RAW, memoryview(elements.packed("BYTES", [text]))
+    return f"{key}.error", "BYTES", [1], RAW, memoryview(plain_elements.packed("BYTES", [text]))
 
 
 def size_of(entries: Sequence[v2.Entry]) -> int:

@@ -13,7 +13,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from mizzen.protocol import frames, skimming, v2
+from mizzen.protocol import json_precheck, v2
+from mizzen.protocol.frames import framing
 
 HEADER = b"inference-header-content-length"
 
@@ -53,8 +54,8 @@ def decode(body: bytes, length: bytes) -> tuple[BinaryRequest, list[v2.Entry]]:
         raise ValueError(f"header Inference-Header-Content-Length: expected a number from 1 to {len(body)}, the body's")
     text = body[:size]
     datas: list[memoryview] | None = None
-    if size > skimming.LARGE:
-        text, datas = skimming.skim(text)
+    if size > json_precheck.LARGE:
+        text, datas = json_precheck.skim(text)
     request = v2.read(_decode, text)
     v2.check(request.inputs, request.outputs)
     rest = memoryview(body)[size:]
@@ -67,14 +68,14 @@ def decode(body: bytes, length: bytes) -> tuple[BinaryRequest, list[v2.Entry]]:
             data = memoryview(tensor.data) if datas is None else datas[place]
             if data[0] != ord("["):
                 raise ValueError(f"inputs[{place}].data: expected a list")
-            entries.append((tensor.name, tensor.datatype, tensor.shape, frames.JSON, data))
+            entries.append((tensor.name, tensor.datatype, tensor.shape, framing.JSON, data))
             continue
         if at + size > len(rest):
             told = v2.cited(str(size))
             raise ValueError(
                 f"inputs[{place}].parameters.binary_data_size: {told} bytes, of which {len(rest) - at} came"
             )
-        entries.append((tensor.name, tensor.datatype, tensor.shape, frames.RAW, rest[at : at + size]))
+        entries.append((tensor.name, tensor.datatype, tensor.shape, framing.RAW, rest[at : at + size]))
         at += size
     if at != len(rest):
         raise ValueError(f"the body has {len(rest) - at} bytes more than its inputs say")

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mizzen.protocol import documents, extent, numbers
-from mizzen.protocol.elements import MAX_RANK, WORDS, Leaf, of_lengths, packed
+from mizzen.protocol import json_codec, json_numbers, json_size
+from mizzen.protocol.plain_elements import MAX_RANK, WORDS, Leaf, of_lengths, packed
 
 Array = NDArray[Any]
 
@@ -76,9 +76,9 @@ def decode_json(datatype: str, shape: Sequence[int], text: bytes) -> Array:
     if depth != 1 and depth != len(nesting):
         raise ValueError(f"data must be a list of {count} {WORDS[kind.leaf]}, or nested as its shape {list(shape)}")
     levels = (count,) if depth == 1 else nesting
-    if kind.name == "FP64" and depth == 1 and (long := numbers.doubles(text, count)) is not None:
+    if kind.name == "FP64" and depth == 1 and (long := json_numbers.doubles(text, count)) is not None:
         return long.reshape(tuple(shape))
-    if len(text) > extent.LARGE and levels:
+    if len(text) > json_size.LARGE and levels:
         _measure(kind, text, levels, shape)
     try:
         data = _read(text, kind.leaf, len(levels))
@@ -183,10 +183,10 @@ def _measure(kind: Datatype, text: bytes, levels: tuple[int, ...], shape: Sequen
     wanted = 1
     for above in range(1, len(levels)):
         wanted += math.prod(levels[:above])
-    lists = extent.lists(text)
-    if lists > extent.MOST_LISTS + 1:
+    lists = json_size.lists(text)
+    if lists > json_size.MOST_LISTS + 1:
         raise ValueError(
-            f"data has {lists - 1} inner lists, more than {extent.MOST_LISTS}: send its elements as one flat list"
+            f"data has {lists - 1} inner lists, more than {json_size.MOST_LISTS}: send its elements as one flat list"
         )
     if kind.leaf is str:
         return  # which may hold brackets and commas
@@ -240,7 +240,7 @@ def _demand_range(kind: Datatype, elements: list[Any]) -> None:
 
 def read_plainly(text: bytes, leaf: Leaf, depth: int) -> list[Any]:
     """Lists nested `depth` deep around elements of exactly this kind; ValueError on anything else."""
-    value = documents.loads(text)
+    value = json_codec.loads(text)
     level = [value]
     for _ in range(depth):
         if not all(type(item) is list for item in level):
@@ -277,4 +277,4 @@ def _fastest() -> Callable[[bytes, Leaf, int], list[Any]]:
 
 
 _read = _fastest()
-write_list: Callable[[list[Any]], bytes] = documents.write
+write_list: Callable[[list[Any]], bytes] = json_codec.write

@@ -15,7 +15,7 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from mizzen.protocol import documents, elements
+from mizzen.protocol import json_codec, plain_elements
 
 ROWS, COLUMNS = "rows", "columns"
 """The two formats."""
@@ -47,7 +47,7 @@ class Given(NamedTuple):
     name: str
     datatype: str
     shape: list[int]
-    elements: list[Any]
+    plain_elements: list[Any]
     """Flat. Those of BYTES are text, or bytes where they came in base64."""
 
 
@@ -89,17 +89,17 @@ def answered(values: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], sty
 
 def answer(said: Any, style: str) -> bytes:
     """The whole text of it."""
-    return b'{"%b":%b}' % (b"outputs" if style == COLUMNS else b"predictions", documents.write(said))
+    return b'{"%b":%b}' % (b"outputs" if style == COLUMNS else b"predictions", json_codec.write(said))
 
 
 def _measure(body: bytes, declared: Sequence[Declared]) -> None:
     """ValueError when a large body holds too much, or cannot be what the model takes, before it is decoded."""
-    from mizzen.protocol import extent
+    from mizzen.protocol import json_size
 
-    found = extent.containers(body)
-    if found > extent.MOST_LISTS:
+    found = json_size.containers(body)
+    if found > json_size.MOST_LISTS:
         raise ValueError(
-            f"the body holds {found} lists and objects, more than {extent.MOST_LISTS}: "
+            f"the body holds {found} lists and objects, more than {json_size.MOST_LISTS}: "
             "send its rows in several requests"
         )
     if len(declared) != 1 or len(declared[0].shape) < 2 or body.count(b'"') > _FEW_QUOTES:
@@ -107,7 +107,7 @@ def _measure(body: bytes, declared: Sequence[Declared]) -> None:
     spec, width = declared[0], declared[0].shape[-1]
     # All numbers are in rows of one width, in lists of their own: more of them than so many lists hold fit no shape.
     values = body.count(b",") + 1
-    if elements.LEAVES[spec.datatype] in (int, float) and width > 1 and values > found * width + _FEW_COMMAS:
+    if plain_elements.LEAVES[spec.datatype] in (int, float) and width > 1 and values > found * width + _FEW_COMMAS:
         raise ValueError(
             f"input '{spec.name}' must have shape {list(spec.shape)}, not {values} values in {found} lists"
         )
@@ -117,7 +117,7 @@ def _parsed(body: Any) -> dict[str, Any]:
     if not isinstance(body, bytes):
         raise ValueError("a request is [inputs, outputs] or [body]")  # noqa: TRY004 - bad data, not a bad call
     try:
-        said = documents.parse(body)
+        said = json_codec.parse(body)
     except RecursionError:
         raise ValueError("the body is nested too deeply") from None
     except ValueError as error:
@@ -169,7 +169,7 @@ def _columns(inputs: Any, specs: dict[str, Declared]) -> list[Given]:
 def _given(where: str, name: str, values: Any, specs: dict[str, Declared]) -> Given:
     spec = specs.get(name)
     try:
-        datatype, shape, found = elements.flattened(spec.datatype if spec else None, values)
+        datatype, shape, found = plain_elements.flattened(spec.datatype if spec else None, values)
     except ValueError as error:
         raise ValueError(f"{where}: input '{name}': {error}") from None
     if spec is not None and len(shape) == 1 and list(spec.shape) == [-1, 1]:

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mizzen.protocol import frames, tensors
+from mizzen.protocol import tensors
+from mizzen.protocol.frames import framing
 from mizzen.protocol.tensors import Array
 from mizzen.runtime import calling, inputs, memory, outputs, signature
 from mizzen.runtime.calling import Callers
@@ -24,7 +25,7 @@ MAX_ROWS = 8192
 """Most rows of one shared call; a single request may bring more."""
 
 _MAX_MESSAGE = 2000
-_UNANSWERED = (frames.MODEL_FAILED, b"not answered")
+_UNANSWERED = (framing.MODEL_FAILED, b"not answered")
 
 Result = tuple[int, bytes]
 """Status and payload, as in a REPLY frame."""
@@ -204,7 +205,7 @@ class _Batch:
             self._set(places, [_failed(fault)] * len(places))
             return
         try:
-            self._set(places, [(frames.OK, text) for text in outputs.encode_rows(given, rows, wish.style)])
+            self._set(places, [(framing.OK, text) for text in outputs.encode_rows(given, rows, wish.style)])
         except ValueError:
             self._set(places, _encoded_apart(given, rows, wish.style))
 
@@ -289,7 +290,7 @@ def _encoded_apart(given: Mapping[str, Array], rows: list[int], style: outputs.S
 
 def _encoded(given: Mapping[str, Array], style: outputs.Style) -> Result:
     try:
-        return frames.OK, outputs.encode_whole(given, style)
+        return framing.OK, outputs.encode_whole(given, style)
     except ValueError as error:
         return _failed(str(error))
 
@@ -302,8 +303,8 @@ def _rows_fault(given: Mapping[str, Array], rows: int) -> str | None:
 
 
 def _bad(message: str) -> Result:
-    return frames.BAD_INPUT, message[:_MAX_MESSAGE].encode(errors="replace")
+    return framing.BAD_INPUT, message[:_MAX_MESSAGE].encode(errors="replace")
 
 
 def _failed(message: str) -> Result:
-    return frames.MODEL_FAILED, message[:_MAX_MESSAGE].encode(errors="replace")
+    return framing.MODEL_FAILED, message[:_MAX_MESSAGE].encode(errors="replace")

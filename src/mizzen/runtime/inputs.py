@@ -1,7 +1,7 @@
 """Requests as they came in a frame, and the arrays they hold.
 
 A request is `[inputs, outputs]` or `[inputs, outputs, raw]`, an input `[name, datatype, shape, encoding, data]`
-(`protocol/frames.py`). Requests of equal form can share one call of the model. One in V1 is read before that:
+(`protocol/frames/framing.py`). Requests of equal form can share one call of the model. One in V1 is read before that:
 its arrays stand where data does, and how its answer reads where `raw` does.
 """
 
@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from mizzen.protocol import frames, tensors, v1
+from mizzen.protocol import tensors, v1
+from mizzen.protocol.frames import framing
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.outputs import Style
 
@@ -96,12 +97,12 @@ def decode(request: Any, targets: Targets, refuses: frozenset[str] = frozenset()
         if encoding == ARRAY:
             arrays[name] = _converted(name, data, targets)
             continue
-        if encoding not in (frames.JSON, frames.RAW):
+        if encoding not in (framing.JSON, framing.RAW):
             raise ValueError(f"input '{name}': no encoding {encoding!r}")
-        decoder = tensors.decode_raw if encoding == frames.RAW else tensors.decode_json
+        decoder = tensors.decode_raw if encoding == framing.RAW else tensors.decode_json
         try:
             array = decoder(datatype, shape, data)
-            if refuses and encoding == frames.RAW:
+            if refuses and encoding == framing.RAW:
                 _refuse(array, refuses)
         except ValueError as error:
             raise ValueError(f"input '{name}': {error}") from None
@@ -120,19 +121,19 @@ def decode_joined(
     for position, (name, datatype, shape, encoding, _) in enumerate(requests[0][0]):
         kind = tensors.DATATYPES.get(datatype)
         tail = shape[1:]
-        if encoding not in (frames.JSON, frames.RAW) or kind is None or not kind.number:
+        if encoding not in (framing.JSON, framing.RAW) or kind is None or not kind.number:
             return None
         if not all(type(size) is int and size > 0 for size in tail):
             return None
-        join = _joined_text if encoding == frames.JSON else _joined_bytes
-        joined = join(requests, position, math.prod(tail) * (1 if encoding == frames.JSON else kind.dtype.itemsize))
+        join = _joined_text if encoding == framing.JSON else _joined_bytes
+        joined = join(requests, position, math.prod(tail) * (1 if encoding == framing.JSON else kind.dtype.itemsize))
         if joined is None:
             return None
         rows = sum([request[0][position][2][0] for request in requests])
-        decoder = tensors.decode_json if encoding == frames.JSON else tensors.decode_raw
+        decoder = tensors.decode_json if encoding == framing.JSON else tensors.decode_raw
         try:
             array = decoder(datatype, (rows * math.prod(tail),), joined)
-            if refuses and encoding == frames.RAW:
+            if refuses and encoding == framing.RAW:
                 _refuse(array, refuses)
         except ValueError:
             return None
@@ -180,7 +181,7 @@ def _joined_text(requests: Sequence[Any], position: int, width: int) -> bytes | 
 def not_finite(request: Any) -> str | None:
     """The name of an input that holds NaN or Infinity as it was sent: a model may have worked in place since."""
     for name, datatype, shape, encoding, data in request[0]:
-        if encoding == frames.RAW and not tensors.is_finite(tensors.decode_raw(datatype, shape, data)):
+        if encoding == framing.RAW and not tensors.is_finite(tensors.decode_raw(datatype, shape, data)):
             return str(name)
     return None
 

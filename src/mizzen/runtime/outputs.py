@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice, pairwise
 from typing import Any, TypeAlias
 
-from mizzen.protocol import elements, tensors, v1
+from mizzen.protocol import plain_elements, tensors, v1
 from mizzen.protocol.tensors import Array
 
 Style: TypeAlias = bool | str | tuple[str, ...] | None
@@ -82,7 +82,7 @@ def _raw_column(name: str, array: Array, rows: Sequence[int]) -> tuple[list[byte
     tail = plain.shape[1:]
     width = math.prod(tail)
     if kind.name == "BYTES":
-        data = _joined(elements.packed_apart(plain.reshape(-1).tolist()), [count * width for count in rows])
+        data = _joined(plain_elements.packed_apart(plain.reshape(-1).tolist()), [count * width for count in rows])
         sizes = list(zip(rows, map(len, data), strict=True))
         heads = {size: _raw_head(name, kind.name, (size[0], *tail), size[1]) for size in set(sizes)}
         return [heads[size] for size in sizes], data

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mizzen.protocol import frames, msgpack, pieces
+from mizzen.protocol.frames import framing, large_frames, msgpack
 from mizzen.runtime import batches, feedback
 from mizzen.runtime.calling import Callers
 from mizzen.runtime.frameworks import registry
@@ -142,10 +142,10 @@ class FrameServer:
             self._heed(*self._heard.popleft())
 
     def _reply_small_first(self, work: list[_Work]) -> None:
-        if len(work) > 1 and any(one.size > frames.LARGE for one in work):
+        if len(work) > 1 and any(one.size > framing.LARGE for one in work):
             # In one batch, those of one gateway would wait for what is large of another.
-            work.sort(key=lambda one: one.size > frames.LARGE)
-            small = sum(one.size <= frames.LARGE for one in work)
+            work.sort(key=lambda one: one.size > framing.LARGE)
+            small = sum(one.size <= framing.LARGE for one in work)
             if small:
                 self._reply(work[:small])
             self._reply(work[small:])
@@ -173,7 +173,7 @@ class FrameServer:
                 for frame in received
                 if not self._reloads(connection, frame) and not self._hears(connection, frame)
             ]
-        except (ValueError, frames.FrameError) as error:
+        except (ValueError, framing.FrameError) as error:
             log.warning("closed a connection: %s", error)
             self._close(connection)
             return []
@@ -196,9 +196,9 @@ class FrameServer:
                 )
             at = end
 
-    def _reloads(self, connection: Connection, frame: frames.Frame) -> bool:
+    def _reloads(self, connection: Connection, frame: framing.Frame) -> bool:
         """Is this no request but a RELOAD? Then it is begun."""
-        if frame.type != frames.RELOAD:
+        if frame.type != framing.RELOAD:
             return False
         wish = Reload.of(msgpack.unpack(frame.body))
         log.info("reload: %s", wish.folder)
@@ -208,9 +208,9 @@ class FrameServer:
             self._send(connection, _refusal(frame.id, "another reload is under way", connection.version))
         return True
 
-    def _hears(self, connection: Connection, frame: frames.Frame) -> bool:
+    def _hears(self, connection: Connection, frame: framing.Frame) -> bool:
         """Is this no request but FEEDBACK? Then the model is told when nobody waits for it."""
-        if frame.type != frames.FEEDBACK:
+        if frame.type != framing.FEEDBACK:
             return False
         told = msgpack.unpack(frame.body)
         if not isinstance(told, dict):
@@ -252,9 +252,9 @@ class FrameServer:
             "inputs": [spec.wire() for spec in model.inputs], "outputs": [spec.wire() for spec in model.outputs],
             "strict": model.strict, "batch": model.batch, "table": model.table.wire() if model.table else None,
             "callers": True, "feedback": registry.told(model) is not None, "reloads": registry.reloads(model),
-            "files": self._files, "began": self._began, "frames": [frames.OLDEST, frames.VERSION],
+            "files": self._files, "began": self._began, "frames": [framing.OLDEST, framing.VERSION],
         })  # fmt: skip
-        return frames.encode(frames.HELLO, id_, hello, version=frames.OLDEST)
+        return framing.encode(framing.HELLO, id_, hello, version=framing.OLDEST)
 
     def _drain(self) -> None:
         log.info("drain: %d connections", len(self._connections))
@@ -262,7 +262,7 @@ class FrameServer:
         self._selector.unregister(self._listener.socket)
         self._listener.close()
         for connection in tuple(self._connections):
-            self._send(connection, frames.encode(frames.DRAIN, 0, version=connection.version))
+            self._send(connection, framing.encode(framing.DRAIN, 0, version=connection.version))
 
     def _send(self, connection: Connection, data: bytes) -> None:
         connection.owe(data)
@@ -293,12 +293,12 @@ class FrameServer:
             self._forget_models()
 
 
-def _work(connection: Connection, frame: frames.Frame) -> _Work:
+def _work(connection: Connection, frame: framing.Frame) -> _Work:
     """ValueError when this is not a frame a gateway may send."""
-    if frame.type != frames.INFER:
+    if frame.type != framing.INFER:
         raise ValueError(f"a frame of type {frame.type}, where only INFER is expected")
     body = frame.body
-    requests = pieces.requests(memoryview(body)) if len(body) > frames.LARGE else None
+    requests = large_frames.requests(memoryview(body)) if len(body) > framing.LARGE else None
     if requests is None:
         requests = msgpack.unpack(body)
     if not isinstance(requests, list):
@@ -310,14 +310,14 @@ def _work(connection: Connection, frame: frames.Frame) -> _Work:
 
 
 def _refusal(id_: int, message: str, version: int) -> bytes:
-    return _reply_frame(id_, 0, [(frames.MODEL_FAILED, message.encode(errors="replace"))], version)
+    return _reply_frame(id_, 0, [(framing.MODEL_FAILED, message.encode(errors="replace"))], version)
 
 
 def _reply_frame(
     id_: int, service_us: int, results: list[batches.Result], version: int, times: Sequence[int] = ()
 ) -> bytes:
     body = msgpack.pack([service_us, results, *times])
-    if len(body) > frames.MAX_FRAME - frames.HEADER.size:
-        message = f"the answers of one frame are {len(body)} bytes, above the limit of {frames.MAX_FRAME}".encode()
-        body = msgpack.pack([service_us, [(frames.MODEL_FAILED, message)] * len(results)])
-    return frames.encode(frames.REPLY, id_, body, version=version)
+    if len(body) > framing.MAX_FRAME - framing.HEADER.size:
+        message = f"the answers of one frame are {len(body)} bytes, above the limit of {framing.MAX_FRAME}".encode()
+        body = msgpack.pack([service_us, [(framing.MODEL_FAILED, message)] * len(results)])
+    return framing.encode(framing.REPLY, id_, body, version=version)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 from mizzen.runtime.frameworks.model import LoadedModel
 
 if TYPE_CHECKING:
@@ -121,16 +121,16 @@ class Connection:
         self.waits = False
         """Is the selector watching for room to write?"""
         self._out: deque[memoryview] = deque()
-        self._reader = frames.Reader()
+        self._reader = framing.Reader()
 
     @property
     def version(self) -> int:
         """Of the frames that the peer sends, and is answered in."""
         return self._reader.version
 
-    def receive(self) -> tuple[list[frames.Frame], bool]:
+    def receive(self) -> tuple[list[framing.Frame], bool]:
         """All complete frames that are there now, and whether the peer has closed."""
-        received: list[frames.Frame] = []
+        received: list[framing.Frame] = []
         while True:
             room = self._reader.room()
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from mizzen.protocol.counts import Counts, GraphNode
+from mizzen.protocol.gateway_files.counts import Counts, GraphNode
 
 NodeKey = tuple[str, str, str]
 """Namespace, graph and node."""

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from mizzen.protocol.counts import BOUNDS, Counts, Requests
-from mizzen.protocol.counts import Served as Line
+from mizzen.protocol.gateway_files.counts import BOUNDS, Counts, Requests
+from mizzen.protocol.gateway_files.counts import Served as Line
 from mizzen.usage.known import Key, Known, Served
 from mizzen.usage.passing import NodeKey, Passed, passed
 

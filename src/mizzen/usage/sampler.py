@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from mizzen.protocol import counts, notes
-from mizzen.protocol.counts import Counts
+from mizzen.protocol.gateway_files import counts, status_files
+from mizzen.protocol.gateway_files.counts import Counts
 from mizzen.usage.known import Key, Known
 from mizzen.usage.rates import Figures, Growth, Moment, Process, figures, growth, total
 from mizzen.usage.rings import COARSE_SECONDS, FINE_SECONDS, History
@@ -69,7 +69,7 @@ class Sampler:
         self._processes = processes
         self._known = known
         self._clock = clock
-        self._stamps: notes.Stamps = {}
+        self._stamps: status_files.Stamps = {}
         self._read: list[Counts] = []
         self._last: Moment | None = None
         self._growths: deque[Growth] = deque(maxlen=WINDOW)
@@ -126,7 +126,7 @@ class Sampler:
 
     def _counted(self) -> Iterable[Counts]:
         """Read only when a file is another one: most of the time most gateways have nothing to tell."""
-        stamps = notes.stamps(self._folder)
+        stamps = status_files.stamps(self._folder)
         if stamps != self._stamps:
             self._stamps, self._read = stamps, counts.read(self._folder)
         return self._read

@@ -13,8 +13,8 @@ import pytest
 from mizzen.controllers.scaling.autoscaler import Autoscaler
 from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.serving import InferenceModelSpec
-from mizzen.protocol import demand, notes
-from mizzen.protocol.demand import Asked, Demand
+from mizzen.protocol.gateway_files import demand, status_files
+from mizzen.protocol.gateway_files.demand import Asked, Demand
 
 REF = Ref("InferenceModel", "im", "default")
 ID = "default/im"
@@ -172,5 +172,5 @@ def test_of_those_that_rest_none_is_looked_at(world: World) -> None:
 
 def test_a_file_that_is_no_note_is_passed_over(world: World) -> None:
     world.count(replicas=1)
-    notes.write(world.folder, "gateway-9", b"{")
+    status_files.write(world.folder, "gateway-9", b"{")
     assert not world.pass_()

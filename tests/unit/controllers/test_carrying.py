@@ -12,15 +12,15 @@ from mizzen.controllers.table import TablePublisher
 from mizzen.controllers.traffic import Traffic
 from mizzen.graph import plan
 from mizzen.kinds.schema.resource import Resource
-from mizzen.protocol import taken
-from mizzen.protocol.taken import Taken
+from mizzen.protocol.gateway_files import table_acks
+from mizzen.protocol.gateway_files.table_acks import Taken
 from mizzen.stores.sqlite.store import SqliteStore
 from tests.unit.controllers.objects import NOW, model
 from tests.unit.controllers.publishing import eventually, running
 
 
 def take(folder: Path, gateway: str, serial: int) -> None:
-    taken.write(folder, Taken(gateway, os.getpid(), serial))
+    table_acks.write(folder, Taken(gateway, os.getpid(), serial))
 
 
 async def made_current(store: SqliteStore, name: str, version: str) -> Resource:

@@ -12,8 +12,8 @@ import pytest
 from mizzen.controllers.traffic import PATIENCE, Traffic
 from mizzen.graph.compile_plans import graph_mark
 from mizzen.graph.plan import Graph, Plan, Route, Server, Service, Table
-from mizzen.protocol import taken
-from mizzen.protocol.taken import Taken
+from mizzen.protocol.gateway_files import table_acks
+from mizzen.protocol.gateway_files.table_acks import Taken
 
 
 class World:
@@ -27,7 +27,7 @@ class World:
         self.traffic.published(Table(serial=serial, servers=(server,)))
 
     def take(self, gateway: str, serial: int, pid: int | None = None) -> None:
-        taken.write(self.folder, Taken(gateway, pid or os.getpid(), serial))
+        table_acks.write(self.folder, Taken(gateway, pid or os.getpid(), serial))
 
     def reached(self, *addresses: str) -> bool:
         return self.traffic.reaches(addresses)

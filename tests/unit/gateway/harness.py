@@ -23,7 +23,7 @@ from mizzen.gateway.process import Guard, Learning, Limits, Records, serve
 from mizzen.gateway.telemetry.access_log import Logged
 from mizzen.gateway.telemetry.tracing import Traced
 from mizzen.graph.plan import Plan, Route, Server, Table, encode
-from mizzen.protocol import frames, msgpack
+from mizzen.protocol.frames import framing, msgpack
 from mizzen.web.tls import Files
 
 LIMITS = Limits(
@@ -129,7 +129,7 @@ class Runtime:
 
     async def _drain(self) -> None:
         await self._stop_listening()
-        await self._say(frames.encode(frames.DRAIN, 0))
+        await self._say(framing.encode(framing.DRAIN, 0))
 
     async def _stop_listening(self) -> None:
         if self._listener is not None:
@@ -148,7 +148,7 @@ class Runtime:
     async def _open(self, peer: socket.socket) -> None:
         reader, writer = await asyncio.open_unix_connection(sock=peer)
         self._writers.add(writer)
-        writer.write(frames.encode(frames.HELLO, 0, msgpack.pack(self.hello)))
+        writer.write(framing.encode(framing.HELLO, 0, msgpack.pack(self.hello)))
         self._keep(self._serve(reader, writer), self._serving)
 
     def _keep(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> None:
@@ -167,7 +167,7 @@ class Runtime:
             writer.write(data)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        cut = frames.Reader()
+        cut = framing.Reader()
         try:
             while data := await reader.read(1 << 20):
                 for frame in cut.feed(data):
@@ -178,7 +178,7 @@ class Runtime:
             self._writers.discard(writer)
             writer.transport.abort()
 
-    def _take(self, writer: asyncio.StreamWriter, frame: frames.Frame) -> None:
+    def _take(self, writer: asyncio.StreamWriter, frame: framing.Frame) -> None:
         items = msgpack.unpack(frame.body)
         self.told.append(items.pop() if isinstance(items[-1], dict) else {})
         self.batches.append(items)
@@ -191,7 +191,7 @@ class Runtime:
             self._answer(writer, frame.id, items)
 
     def _answer(self, writer: asyncio.StreamWriter, id_: int, items: list[Any]) -> None:
-        writer.write(frames.encode(frames.REPLY, id_, msgpack.pack([1, self.answers(items)])))
+        writer.write(framing.encode(framing.REPLY, id_, msgpack.pack([1, self.answers(items)])))
 
     def answers(self, items: list[Any]) -> list[tuple[int, bytes]]:
         return [_row_sums(item[0]) if len(item) > 1 else _predictions(item[0]) for item in items]
@@ -201,15 +201,15 @@ def _row_sums(inputs: list[Any]) -> tuple[int, bytes]:
     name, _, shape, _, data = inputs[0]
     values = json.loads(data)
     if name == "fail":
-        return frames.MODEL_FAILED, b"the model raised"
+        return framing.MODEL_FAILED, b"the model raised"
     if len(values) != shape[0] * shape[1]:
-        return frames.BAD_INPUT, b"data does not fit its shape"
+        return framing.BAD_INPUT, b"data does not fit its shape"
     sums = [sum(values[row * shape[1] : (row + 1) * shape[1]]) for row in range(shape[0])]
-    return frames.OK, json.dumps([{"name": "sum", "shape": [shape[0]], "datatype": "FP64", "data": sums}]).encode()
+    return framing.OK, json.dumps([{"name": "sum", "shape": [shape[0]], "datatype": "FP64", "data": sums}]).encode()
 
 
 def _predictions(body: bytes) -> tuple[int, bytes]:
-    return frames.OK, json.dumps({"predictions": [sum(row) for row in json.loads(body)["instances"]]}).encode()
+    return framing.OK, json.dumps({"predictions": [sum(row) for row in json.loads(body)["instances"]]}).encode()
 
 
 @dataclass

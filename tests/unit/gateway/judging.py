@@ -22,7 +22,7 @@ from mizzen.gateway.route_table import Endpoint, Name, Routes
 from mizzen.gateway.telemetry.access_log import AccessLog
 from mizzen.gateway.telemetry.metrics import Counters, Metrics, render
 from mizzen.graph import plan
-from mizzen.protocol import counts
+from mizzen.protocol.gateway_files import counts
 from mizzen.selection import database
 from mizzen.selection.desk import Desk
 from mizzen.selection.records.log import Log

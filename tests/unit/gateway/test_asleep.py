@@ -10,8 +10,8 @@ from typing import Any
 
 from mizzen.gateway.queueing.scale_from_zero import Bounds
 from mizzen.graph.plan import Plan, Route, Table
-from mizzen.protocol import demand
-from mizzen.protocol.demand import Asked, Demand
+from mizzen.protocol.gateway_files import demand
+from mizzen.protocol.gateway_files.demand import Asked, Demand
 from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, body_of, publish, request, table_of, until
 
 ASLEEP: dict[str, Any] = {"scaled": True, "wakes": True, "phase": "none runs while nobody asks"}

@@ -14,8 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mizzen.gateway.telemetry import metrics
 from mizzen.gateway.telemetry.metrics import Metrics
-from mizzen.protocol import counts, exposition
-from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS, Counts, Requests, Served
+from mizzen.protocol import prometheus_text
+from mizzen.protocol.gateway_files import counts
+from mizzen.protocol.gateway_files.counts import BATCH_BOUNDS, BOUNDS, Counts, Requests, Served
 from tests.unit.gateway.harness import Gateway, body_of, until
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -119,7 +120,7 @@ def test_who_would_rather_have_another_format_gets_the_one_there_is(gateway: Gat
     """As Prometheus asks: it reads what the type says, whatever it asked for."""
     wanted = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
     answer = gateway.ask("GET", "/metrics", accept=wanted)
-    assert answer.headers["content-type"] == exposition.CONTENT_TYPE
+    assert answer.headers["content-type"] == prometheus_text.CONTENT_TYPE
     assert b"# EOF" not in answer.body
 
 
@@ -155,8 +156,8 @@ def test_a_scrape_follows_the_conventions(gateway: Gateway) -> None:
 
 
 def test_histograms_without_anything_are_whole() -> None:
-    samples = list(exposition.histogram("x_seconds", (), BOUNDS, [0] * 16, 0.0))
-    text = exposition.render([exposition.Family("x_seconds", "histogram", "X.", samples)])
+    samples = list(prometheus_text.histogram("x_seconds", (), BOUNDS, [0] * 16, 0.0))
+    text = prometheus_text.render([prometheus_text.Family("x_seconds", "histogram", "X.", samples)])
     [family] = _families(text.decode())
     assert len(family.samples) == len(BOUNDS) + 3
 

@@ -13,8 +13,8 @@ from mizzen.gateway.inference.calls import OK, UNAVAILABLE
 from mizzen.gateway.queueing.demand_report import IDLE, SAMPLE, SAMPLES, USED, WRITE_EVERY, DemandReport
 from mizzen.gateway.queueing.scale_from_zero import FIRST_GUESS, MOST_RETRY, Bounds
 from mizzen.graph.plan import Server
-from mizzen.protocol import demand
-from mizzen.protocol.demand import Asked
+from mizzen.protocol.gateway_files import demand
+from mizzen.protocol.gateway_files.demand import Asked
 from tests.unit.gateway.virtual import Recorded, World
 
 ASLEEP: dict[str, Any] = {"addresses": (), "scaled": True, "wakes": True, "phase": "none runs while nobody asks"}

@@ -12,11 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from mizzen.gateway.inference.calls import BAD_REQUEST, EXPIRED, FAILED, LOST, OK, UNAVAILABLE, Call
 from mizzen.gateway.queueing.queue import Queue
 from mizzen.gateway.queueing.scale_from_zero import Bounds
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 from tests.support.examples import examples
 from tests.unit.gateway.virtual import HELLO, LARGE, Hand, Recorded, World
 
-STATUSES = {frames.OK: OK, frames.BAD_INPUT: BAD_REQUEST, frames.MODEL_FAILED: FAILED}
+STATUSES = {framing.OK: OK, framing.BAD_INPUT: BAD_REQUEST, framing.MODEL_FAILED: FAILED}
 FRAME_BYTES = 1 << 20
 
 

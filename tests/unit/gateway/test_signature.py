@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mizzen.gateway.inference.signature import Hello, Tensor, decode_hello, signature_of
-from mizzen.protocol import frames, msgpack, v2
+from mizzen.protocol import v2
+from mizzen.protocol.frames import framing, msgpack
 
 
 def hello_of(*inputs: tuple[str, list[int]], strict: bool = True) -> Hello:
@@ -87,7 +88,7 @@ def test_one_tensor_of_rows_may_stand_for_all_inputs() -> None:
 
 
 def entries_of(*inputs: tuple[str, list[int]]) -> list[v2.Entry]:
-    return [(name, "FP64", shape, frames.RAW, memoryview(b"")) for name, shape in inputs]
+    return [(name, "FP64", shape, framing.RAW, memoryview(b"")) for name, shape in inputs]
 
 
 def adapt(hello: Hello, *inputs: tuple[str, list[int]]) -> list[tuple[str, list[int]]]:

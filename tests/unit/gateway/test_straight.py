@@ -25,9 +25,9 @@ from mizzen.gateway.route_table import Endpoint
 from mizzen.gateway.telemetry.metrics import Counters
 from mizzen.graph import merging, messages, plan
 from mizzen.graph.means import Means
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 
-INPUT = [("x", "FP64", [1], frames.RAW, memoryview(struct.pack("<d", 1.0)))]
+INPUT = [("x", "FP64", [1], framing.RAW, memoryview(struct.pack("<d", 1.0)))]
 
 
 class Client(Inference):

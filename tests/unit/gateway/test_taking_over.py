@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.gateway.inference.calls import LOST
-from mizzen.protocol import taken
+from mizzen.protocol.gateway_files import table_acks
 from tests.unit.gateway.harness import Gateway, Runtime, infer_request, publish, table_of, until
 from tests.unit.gateway.virtual import World
 
@@ -25,7 +25,7 @@ def other(folder: Path) -> Iterator[Runtime]:
 
 def serial(folder: Path) -> int:
     """Of the Table that is in force, as the plane is told."""
-    return max((each.serial for each in taken.living(folder / "tables")), default=0)
+    return max((each.serial for each in table_acks.living(folder / "tables")), default=0)
 
 
 @pytest.mark.parametrize("version", ["1", "2"], ids=["the same version", "another version"])
@@ -93,7 +93,7 @@ def test_a_gateway_that_is_stopped_is_not_waited_for(start_gateway: Callable[...
     until(lambda: serial(folder) == 7)
     gateway.stop()
     gateway.done.result(60)
-    assert taken.living(folder / "tables") == []
+    assert table_acks.living(folder / "tables") == []
 
 
 @pytest.mark.parametrize("idempotent", [True, False])

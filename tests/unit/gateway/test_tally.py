@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mizzen.gateway.inference.calls import Call
 from mizzen.gateway.queueing.batch_stats import Tally
-from mizzen.protocol.counts import BOUNDS
+from mizzen.protocol.gateway_files.counts import BOUNDS
 
 NOW = 1000.0
 # Powers of two of seconds: what is subtracted and added is exact.

@@ -16,7 +16,7 @@ from mizzen.gateway.queueing.replica_connection import Replica
 from mizzen.gateway.route_table import Endpoint, Name
 from mizzen.gateway.telemetry.metrics import Counters
 from mizzen.graph.plan import Server
-from mizzen.protocol import frames, msgpack
+from mizzen.protocol.frames import framing, msgpack
 from tests.unit.gateway import virtual
 from tests.unit.gateway.harness import Runtime, short_folder, until
 from tests.unit.gateway.judging import World, graph
@@ -117,8 +117,8 @@ class Ear(Runtime):
         self.heard: list[Any] = []
         super().__init__(path, hello)
 
-    def _take(self, writer: asyncio.StreamWriter, frame: frames.Frame) -> None:
-        if frame.type == frames.FEEDBACK:
+    def _take(self, writer: asyncio.StreamWriter, frame: framing.Frame) -> None:
+        if frame.type == framing.FEEDBACK:
             self.heard.append((frame.flags, msgpack.unpack(frame.body)))
         else:
             super()._take(writer, frame)
@@ -147,4 +147,4 @@ def test_a_replica_gets_frames_only_if_its_hello_asks_for_them(wants: bool) -> N
             assert asyncio.run(run()) is wants
         finally:
             runtime.close()
-        assert runtime.heard == ([(frames.LAST, {"id": "x", "reward": 1.0})] if wants else [])
+        assert runtime.heard == ([(framing.LAST, {"id": "x", "reward": 1.0})] if wants else [])

@@ -7,7 +7,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from mizzen.gateway.telemetry import triton_metrics
-from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS, Cache, Counts, Requests, Served
+from mizzen.protocol.gateway_files.counts import BATCH_BOUNDS, BOUNDS, Cache, Counts, Requests, Served
 from tests.unit.gateway.harness import Gateway, body_of, until
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.protocol import frames, msgpack
+from mizzen.protocol.frames import framing, msgpack
 from tests.unit.gateway.harness import (
     LIMITS,
     Gateway,
@@ -139,12 +139,12 @@ def test_a_draining_replica_answers_what_it_owes_and_gets_no_more(
     "nonsense",
     [
         b"HTTP/1.1 200 OK\r\n\r\n",
-        frames.encode(frames.REPLY, 7, msgpack.pack([1, [[0, b"[]"]]])),
-        frames.encode(frames.REPLY, 1, b"\xc1"),
-        frames.encode(99, 0),
-        frames.encode(frames.HELLO, 0, msgpack.pack([])),
-        frames.encode(frames.REPLY, 1, msgpack.pack([1, [[9, b"[]"]]])),
-        frames.encode(frames.REPLY, 1, msgpack.pack([1, [[0, b"[]"]]]), flags=0),
+        framing.encode(framing.REPLY, 7, msgpack.pack([1, [[0, b"[]"]]])),
+        framing.encode(framing.REPLY, 1, b"\xc1"),
+        framing.encode(99, 0),
+        framing.encode(framing.HELLO, 0, msgpack.pack([])),
+        framing.encode(framing.REPLY, 1, msgpack.pack([1, [[9, b"[]"]]])),
+        framing.encode(framing.REPLY, 1, msgpack.pack([1, [[0, b"[]"]]]), flags=0),
     ],
 )
 def test_nonsense_from_a_replica_costs_it_the_connection(gateway: Gateway, runtime: Runtime, nonsense: bytes) -> None:
@@ -207,7 +207,7 @@ def test_an_answer_of_the_wrong_length_is_nonsense_too(gateway: Gateway, runtime
     with gateway.client() as client:
         client.send(infer_request([1.0]))
         until(lambda: runtime.items == 1)
-        runtime.say(frames.encode(frames.REPLY, 1, msgpack.pack([1, [[0, b"[]"], [0, b"[]"]]])))
+        runtime.say(framing.encode(framing.REPLY, 1, msgpack.pack([1, [[0, b"[]"], [0, b"[]"]]])))
         until(lambda: runtime.items == 2)
         runtime.release()
         assert client.answer().sums == [1.0]

@@ -12,7 +12,7 @@ from mizzen.gateway.queueing.lane_scheduler import LARGE_BYTES
 from mizzen.gateway.queueing.queue import Queue
 from mizzen.gateway.queueing.scale_from_zero import UNBOUNDED, Bounds
 from mizzen.graph.plan import Server
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 
 BYTE_LIMIT = 2_000_000
 LARGE = LARGE_BYTES + 1
@@ -73,7 +73,7 @@ class Hand:
         """`seconds`: what the model took, as the runtime tells it."""
         assert self.batch is not None
         batch, self.batch = self.batch, None
-        queue.answered(self, [(frames.OK, str(call.item).encode()) for call in batch], seconds)
+        queue.answered(self, [(framing.OK, str(call.item).encode()) for call in batch], seconds)
 
 
 class World:

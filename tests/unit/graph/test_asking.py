@@ -8,11 +8,12 @@ import pytest
 
 from mizzen.graph.asking import asking, without_route
 from mizzen.graph.messages import array_of
-from mizzen.protocol import frames, v2
+from mizzen.protocol import v2
+from mizzen.protocol.frames import framing
 
 
 def entry(name: str, datatype: str, text: bytes, *shape: int) -> v2.Entry:
-    return name, datatype, list(shape), frames.JSON, memoryview(text)
+    return name, datatype, list(shape), framing.JSON, memoryview(text)
 
 
 X = entry("x", "FP64", b"[1.0]", 1)

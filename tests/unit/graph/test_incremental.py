@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from mizzen.graph import plan
 from mizzen.graph.run import CALL, MERGE, Entries, Failure, Message, Run
 from mizzen.graph.shapes import Shape, shapes_of
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 
 CALLEE = plan.Callee(name="any")
 
 
 def tensor(name: str, value: float) -> Entries:
-    return [(name, "FP64", [1], frames.RAW, memoryview(struct.pack("<d", value)))]
+    return [(name, "FP64", [1], framing.RAW, memoryview(struct.pack("<d", value)))]
 
 
 class Asked(NamedTuple):

@@ -15,7 +15,8 @@ from hypothesis.extra import numpy as npst
 
 from mizzen.graph import merging, messages
 from mizzen.graph.merging import Member, Mismatch
-from mizzen.protocol import frames, tensors, v2
+from mizzen.protocol import tensors, v2
+from mizzen.protocol.frames import framing
 from mizzen.runtime import outputs
 
 INTEGERS = ["INT8", "INT64", "UINT8", "UINT64"]
@@ -32,14 +33,14 @@ def as_json(one: Member) -> Member:
     texts = json.loads(messages.to_payload(list(one.entries)))
     return one._replace(
         entries=[
-            (said["name"], said["datatype"], said["shape"], frames.JSON, memoryview(json.dumps(said["data"]).encode()))
+            (said["name"], said["datatype"], said["shape"], framing.JSON, memoryview(json.dumps(said["data"]).encode()))
             for said in texts
         ]
     )
 
 
 def array(entry: v2.Entry) -> tensors.Array:
-    assert entry[3] == frames.RAW
+    assert entry[3] == framing.RAW
     return messages.array_of(entry)
 
 
@@ -81,7 +82,7 @@ def reference_mean(given_: list[Member]) -> tensors.Array:
 def test_the_mean_is_that_of_numpy_to_the_last_bit(given_: list[Member], threshold: float | None) -> None:
     [(name, datatype, shape, encoding, data)] = merged = merging.mean(given_, threshold)
     wanted = reference_mean(given_)
-    assert (name, shape, encoding) == ("y", given_[0].entries[0][2], frames.RAW)
+    assert (name, shape, encoding) == ("y", given_[0].entries[0][2], framing.RAW)
     if threshold is not None:
         assert datatype == "INT64"
         assert array(merged[0]).tolist() == (wanted >= threshold).astype(int).tolist()
@@ -168,7 +169,7 @@ def test_votes_are_for_one_datatype() -> None:
 @pytest.mark.parametrize("count", [1, 100])
 def test_data_that_does_not_fit_is_no_number(count: int) -> None:
     good = member("a", y=[1.0] * count)
-    bad: v2.Entry = ("y", "FP64", [count], frames.RAW, memoryview(b"123"))
+    bad: v2.Entry = ("y", "FP64", [count], framing.RAW, memoryview(b"123"))
     with pytest.raises(ValueError, match=f"data must be {8 * count} bytes"):
         merging.mean([good, Member("b", 1.0, [bad])])
 

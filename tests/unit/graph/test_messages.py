@@ -14,7 +14,8 @@ from hypothesis.extra import numpy as npst
 
 from mizzen.gateway.inference.signature import Tensor
 from mizzen.graph import messages
-from mizzen.protocol import frames, tensors, v1, v2
+from mizzen.protocol import tensors, v1, v2
+from mizzen.protocol.frames import framing
 from mizzen.runtime import outputs
 
 Styles = st.sampled_from([None, True, ("a",), ["b", "c"]])
@@ -44,7 +45,7 @@ def answers(draw: st.DrawFn, special: bool = False) -> dict[str, tensors.Array]:
 def entry(name: str, datatype: str, shape: list[int], data: Any) -> v2.Entry:
     """In JSON."""
     text = data if isinstance(data, bytes) else json.dumps(data).encode()
-    return name, datatype, shape, frames.JSON, memoryview(text)
+    return name, datatype, shape, framing.JSON, memoryview(text)
 
 
 def raw(name: str, array: tensors.Array) -> v2.Entry:
@@ -101,7 +102,7 @@ def test_large_json(count: int, datatype: str) -> None:
     [said] = json.loads(messages.to_payload([one]))
     assert said["data"] == [value for row in data for value in row]
     [(_, _, shape, encoding, bytes_)] = messages.of_reply(messages.to_payload([one], True))
-    assert (shape, encoding) == ([count, 2], frames.RAW)
+    assert (shape, encoding) == ([count, 2], framing.RAW)
     values = tensors.decode_raw(datatype, [2 * count], bytes_).tolist()
     assert values == ([b"label"] * 2 * count if datatype == "BYTES" else said["data"])
 
@@ -222,19 +223,19 @@ def test_v1_of_several_outputs() -> None:
 def test_requests_in_v1() -> None:
     declared = [Tensor("x", "FP32", [-1, 2])]
     [(name, datatype, shape, encoding, data)], style = messages.of_v1(b'{"instances": [[1, 2.5]]}', declared)
-    assert (name, datatype, shape, encoding, style) == ("x", "FP32", [1, 2], frames.RAW, v1.ROWS)
+    assert (name, datatype, shape, encoding, style) == ("x", "FP32", [1, 2], framing.RAW, v1.ROWS)
     assert bytes(data) == np.array([1, 2.5], np.float32).tobytes()
     [one], style = messages.of_v1(b'{"inputs": [3]}', [])
-    assert (one[:4], style) == (("input", "INT64", [1], frames.RAW), v1.COLUMNS)
+    assert (one[:4], style) == (("input", "INT64", [1], framing.RAW), v1.COLUMNS)
 
 
 def test_text_in_v1_stays_text() -> None:
     """A model gets `str` of JSON, and `bytes` of bytes."""
     [one], _ = messages.of_v1('{"instances": ["\u00e9", "b"]}'.encode(), [Tensor("x", "BYTES", [-1])])
-    assert one[3] == frames.JSON
+    assert one[3] == framing.JSON
     assert messages.array_of(one).tolist() == ["\u00e9", "b"]
     [one], _ = messages.of_v1(b'{"instances": [{"b64": "/w=="}, "b"]}', [Tensor("x", "BYTES", [-1])])
-    assert one[3] == frames.RAW
+    assert one[3] == framing.RAW
     assert messages.array_of(one).tolist() == [b"\xff", b"b"]
 
 

@@ -17,7 +17,7 @@ from mizzen.graph import plan
 from mizzen.graph.messages import array_of
 from mizzen.graph.run import CALL, MERGE, REQUEST, Entries, Failure, Mark, Message, Run
 from mizzen.graph.shapes import Shape, said, shapes_of
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 from tests.unit.graph import reference
 from tests.unit.graph.random_graphs import Case, cases, random_case
 from tests.unit.graph.reference import Outcome, Place
@@ -28,7 +28,7 @@ PARTS = {CALL: "implementation", MERGE: "merge"}
 
 def entries_of(message: reference.Message) -> Entries:
     return [
-        (name, "FP64", [len(values)], frames.RAW, memoryview(struct.pack(f"<{len(values)}d", *values)))
+        (name, "FP64", [len(values)], framing.RAW, memoryview(struct.pack(f"<{len(values)}d", *values)))
         for name, values in message.items()
     ]
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.protocol import binary, frames, tensors, v2
+from mizzen.protocol import binary, tensors, v2
+from mizzen.protocol.frames import framing
 
 X = {"name": "x", "shape": [1, 2], "datatype": "FP32", "parameters": {"binary_data_size": 8}}
 
@@ -28,9 +29,9 @@ def test_bytes_follow_in_the_order_of_the_inputs() -> None:
     request, entries = binary.decode(*packed(X, listed, last, data=b"12345678\x07", id="a"))
     assert request.id == "a"
     assert [(name, datatype, shape, encoding, bytes(data)) for name, datatype, shape, encoding, data in entries] == [
-        ("x", "FP32", [1, 2], frames.RAW, b"12345678"),
-        ("y", "INT64", [2], frames.JSON, b"[1, 2]"),
-        ("z", "UINT8", [1], frames.RAW, b"\x07"),
+        ("x", "FP32", [1, 2], framing.RAW, b"12345678"),
+        ("y", "INT64", [2], framing.JSON, b"[1, 2]"),
+        ("z", "UINT8", [1], framing.RAW, b"\x07"),
     ]
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.protocol import cutting, frames, skimming, v2
+from mizzen.protocol import json_precheck, json_tensor_split, v2
+from mizzen.protocol.frames import framing
 
 NUMBERS = st.lists(
     st.one_of(st.integers(-(2**40), 2**40), st.floats(allow_nan=False, allow_infinity=False)), max_size=6
@@ -37,7 +38,7 @@ def bodies(draw: st.DrawFn) -> bytes:
 
 @given(bodies())
 def test_what_is_cut_is_what_is_read_whole(body: bytes) -> None:
-    cut = cutting.cut(body)
+    cut = json_tensor_split.cut(body)
     if cut is None:
         return
     request, entries = cut
@@ -46,14 +47,14 @@ def test_what_is_cut_is_what_is_read_whole(body: bytes) -> None:
         (tensor.name, tensor.datatype, tensor.shape, bytes(tensor.data)) for tensor in whole.inputs
     ]
     assert (request.id, request.parameters) == (whole.id, whole.parameters)
-    assert all(encoding == frames.JSON for _, _, _, encoding, _ in entries)
+    assert all(encoding == framing.JSON for _, _, _, encoding, _ in entries)
 
 
 @pytest.mark.parametrize("data", ["[1,2.5,-3e4]", "[[1,2],[3,4]]", "[]", "[1 2]"])
 @pytest.mark.parametrize("colon", [":", ": ", " :\n\t"])
 def test_lists_of_numbers_are_cut(data: str, colon: str) -> None:
     tensor = f'{{"name":"data","shape":[2],"datatype":"FP64","data"{colon}{data}}}'
-    cut = cutting.cut(f'{{"inputs":[{tensor}]}}'.encode())
+    cut = json_tensor_split.cut(f'{{"inputs":[{tensor}]}}'.encode())
     assert cut is not None
     assert bytes(cut[1][0][4]) == data.encode()
 
@@ -69,11 +70,11 @@ def test_lists_of_numbers_are_cut(data: str, colon: str) -> None:
         b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[[1',
         b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[1]}]',
         b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[{"a":1}]}]}',
-        b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[1]}]' + b" " * skimming.MOST_SAID + b"}",
+        b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[1]}]' + b" " * json_precheck.MOST_SAID + b"}",
         b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64",' + b'"a":"data",' * 3000 + b'"data":[1]}]}',
         b'{"inputs":[]}',
         b"",
     ],
 )
 def test_what_is_not_certain_is_left_to_be_read_whole(body: bytes) -> None:
-    assert cutting.cut(body) is None
+    assert json_tensor_split.cut(body) is None

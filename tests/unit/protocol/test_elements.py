@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from mizzen.protocol import elements, tensors
+from mizzen.protocol import plain_elements, tensors
 
 NUMBERS = [name for name in tensors.DATATYPES if name != "BYTES"]
 
@@ -25,8 +25,8 @@ def arrays(draw: st.DrawFn) -> tuple[str, tensors.Array]:
 
 
 def test_the_tables_agree() -> None:
-    assert {name: kind.leaf for name, kind in tensors.DATATYPES.items()} == elements.LEAVES
-    for name, code in elements.CODES.items():
+    assert {name: kind.leaf for name, kind in tensors.DATATYPES.items()} == plain_elements.LEAVES
+    for name, code in plain_elements.CODES.items():
         assert np.dtype(code).newbyteorder("<") == tensors.DATATYPES[name].dtype
 
 
@@ -34,26 +34,26 @@ def test_the_tables_agree() -> None:
 def test_numbers_both_ways(given_: tuple[str, tensors.Array]) -> None:
     name, array = given_
     data = array.tobytes()
-    values = elements.unpacked(name, list(array.shape), memoryview(data))
+    values = plain_elements.unpacked(name, list(array.shape), memoryview(data))
     np.testing.assert_array_equal(np.array(values, array.dtype).reshape(array.shape), array)
     # A signalling NaN may come out quiet: all else is the same bytes.
-    assert array.dtype.kind == "f" or elements.packed(name, values) == data
-    np.testing.assert_array_equal(np.frombuffer(elements.packed(name, values), array.dtype), array.reshape(-1))
-    assert np.array(elements.nested(values, array.shape), array.dtype).shape == array.shape or not array.size
+    assert array.dtype.kind == "f" or plain_elements.packed(name, values) == data
+    np.testing.assert_array_equal(np.frombuffer(plain_elements.packed(name, values), array.dtype), array.reshape(-1))
+    assert np.array(plain_elements.nested(values, array.shape), array.dtype).shape == array.shape or not array.size
 
 
 @given(st.lists(st.binary(max_size=9) | st.text(max_size=9), max_size=9))
 def test_bytes_both_ways(values: list[str | bytes]) -> None:
     wanted = [value.encode() if isinstance(value, str) else value for value in values]
-    data = elements.packed("BYTES", values)
-    assert list(elements.unpacked("BYTES", [len(values)], data)) == wanted
+    data = plain_elements.packed("BYTES", values)
+    assert list(plain_elements.unpacked("BYTES", [len(values)], data)) == wanted
     assert tensors.decode_raw("BYTES", [len(values)], data).tolist() == wanted
 
 
 @given(arrays())
 def test_nested_lists(given_: tuple[str, tensors.Array]) -> None:
     name, array = given_
-    datatype, shape, values = elements.flattened(name, array.tolist())
+    datatype, shape, values = plain_elements.flattened(name, array.tolist())
     assert datatype == name
     if array.size:
         assert shape == list(array.shape)
@@ -72,7 +72,7 @@ def test_nested_lists(given_: tuple[str, tensors.Array]) -> None:
     ],
 )
 def test_what_is_not_declared_is_what_it_looks_like(value: Any, wanted: Any) -> None:
-    assert elements.flattened(None, value) == wanted
+    assert plain_elements.flattened(None, value) == wanted
 
 
 @pytest.mark.parametrize("size", [0, 7, 9, 16])
@@ -81,7 +81,7 @@ def test_data_of_another_size(size: int, count: int) -> None:
     if size == count * 8:
         return
     with pytest.raises(ValueError, match=rf"data must be {count * 8} bytes for INT64 of shape \[{count}\], not {size}"):
-        elements.unpacked("INT64", [count], bytes(size))
+        plain_elements.unpacked("INT64", [count], bytes(size))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_data_of_another_size(size: int, count: int) -> None:
 )
 def test_numbers_beyond_their_range(datatype: str, values: list[Any]) -> None:
     with pytest.raises(ValueError, match=f"outside the range of {datatype}"):
-        elements.packed(datatype, values)
+        plain_elements.packed(datatype, values)
 
 
 @pytest.mark.parametrize(
@@ -107,15 +107,15 @@ def test_numbers_beyond_their_range(datatype: str, values: list[Any]) -> None:
 def test_what_cannot_be_read(datatype: str, shape: list[int], data: bytes, error: str) -> None:
     for _ in range(2):  # also when it is remembered how
         with pytest.raises(ValueError, match=error):
-            elements.unpacked(datatype, shape, data)
+            plain_elements.unpacked(datatype, shape, data)
 
 
 def test_too_many_dimensions() -> None:
     value: Any = 1
-    for _ in range(elements.MAX_RANK + 1):
+    for _ in range(plain_elements.MAX_RANK + 1):
         value = [value]
-    with pytest.raises(ValueError, match=f"at most {elements.MAX_RANK} dimensions"):
-        elements.flattened(None, value)
+    with pytest.raises(ValueError, match=f"at most {plain_elements.MAX_RANK} dimensions"):
+        plain_elements.flattened(None, value)
 
 
 def test_a_gateway_has_no_numpy_until_something_is_large() -> None:

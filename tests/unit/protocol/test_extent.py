@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.protocol import extent, tensors
+from mizzen.protocol import json_size, tensors
 
-MANY = extent.MOST_LISTS + 500
+MANY = json_size.MOST_LISTS + 500
 
 
 @pytest.mark.parametrize(
     ("datatype", "shape", "text", "says"),
     [
-        ("FP32", [2, 2], b"[" + b"[]," * MANY + b"4]", f"{MANY} inner lists, more than {extent.MOST_LISTS}"),
+        ("FP32", [2, 2], b"[" + b"[]," * MANY + b"4]", f"{MANY} inner lists, more than {json_size.MOST_LISTS}"),
         ("FP64", [MANY, 1], b"[" + b"[]," * (MANY - 1) + b"[ ]]", "send its elements as one flat list"),
         ("BYTES", [MANY, 1], b'[["["],' + b"[]," * MANY + b'["a"]]', f"{MANY + 2} inner lists"),
         ("FP32", [4], b"[" + b"1," * MANY + b"1]", f"data does not fit shape [4]: {MANY + 1} elements where it says 4"),
@@ -37,7 +37,7 @@ def test_what_cannot_be_right_is_refused_without_making_it(
     finally:
         tracemalloc.stop()
     assert says in str(refused.value)
-    assert most < 10 * extent._PIECE, f"{most} bytes for a text of {len(text)}"
+    assert most < 10 * json_size._PIECE, f"{most} bytes for a text of {len(text)}"
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def test_what_cannot_be_right_is_refused_without_making_it(
 def test_what_is_right_passes_however_it_is_nested(datatype: str, shape: tuple[int, ...], nested: bool) -> None:
     wanted = (np.arange(np.prod(shape)) % 200).reshape(shape).astype(tensors.DATATYPES[datatype].dtype)
     text = json.dumps(wanted.tolist() if nested else wanted.reshape(-1).tolist()).encode()
-    assert len(text) > extent.LARGE
+    assert len(text) > json_size.LARGE
     np.testing.assert_array_equal(tensors.decode_json(datatype, list(shape), text), wanted)
 
 
 def test_brackets_within_strings_are_no_lists() -> None:
-    words = ["[" * (extent.MOST_LISTS // 2), '\\"]', "[" * extent.MOST_LISTS]
+    words = ["[" * (json_size.MOST_LISTS // 2), '\\"]', "[" * json_size.MOST_LISTS]
     text = json.dumps(words).encode()
     np.testing.assert_array_equal(tensors.decode_json("BYTES", [3], text), np.array(words, object))
 
@@ -66,9 +66,9 @@ _DOCUMENTS = st.recursive(_LEAVES, lambda inner: st.lists(inner) | st.dictionari
 def test_the_count_is_exact_also_over_the_joints_of_pieces(document: object, piece: int) -> None:
     text = json.dumps(document).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extent, "MOST_LISTS", 0)
-        patch.setattr(extent, "_PIECE", piece)
-        assert extent.containers(text) == _containers(document)
+        patch.setattr(json_size, "MOST_LISTS", 0)
+        patch.setattr(json_size, "_PIECE", piece)
+        assert json_size.containers(text) == _containers(document)
 
 
 def _containers(value: object) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mizzen.protocol import frames, msgpack
-from mizzen.protocol.pieces import infer_frame
+from mizzen.protocol.frames import framing, msgpack
+from mizzen.protocol.frames.large_frames import infer_frame
 
 GOLDEN = {
     "hello": "2f000000020101000000000083a57374617465a57265616479a370696405a96672616d65776f726ba6707974686f6e",
@@ -16,7 +16,7 @@ GOLDEN = {
 """Recorded. A change that makes one of these tests fail needs a new version."""
 
 HELLO = {"state": "ready", "pid": 5, "framework": "python"}
-INFER = [[[["x", "FP64", [1], frames.JSON, b"[1]"]], None]]
+INFER = [[[["x", "FP64", [1], framing.JSON, b"[1]"]], None]]
 
 
 @pytest.mark.parametrize(
@@ -24,41 +24,41 @@ INFER = [[[["x", "FP64", [1], frames.JSON, b"[1]"]], None]]
     [(None, 2, 2), ((2, 2), 2, 2), ((2, 3), 2, 2), ((1, 2), 1, 2), ((1, 9), 1, 2), ([2, 3], 2, 2)],
 )
 def test_the_newest_that_both_speak(told: tuple[int, int] | None, seen: int, spoken: int) -> None:
-    assert frames.common(told, seen) == spoken
+    assert framing.common(told, seen) == spoken
 
 
 @pytest.mark.parametrize(("told", "seen"), [(None, 1), (None, 3), ((3, 4), 3), ((1, 1), 1)])
 def test_none_in_common(told: tuple[int, int] | None, seen: int) -> None:
-    with pytest.raises(frames.Foreign, match="this side speaks 2"):
-        frames.common(told, seen)
+    with pytest.raises(framing.Foreign, match="this side speaks 2"):
+        framing.common(told, seen)
 
 
 def test_one_release_apart() -> None:
     """The rule: a release speaks its own version and the one before."""
-    assert frames.VERSION - frames.OLDEST <= 1
+    assert framing.VERSION - framing.OLDEST <= 1
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 200])
 def test_a_hello_is_read_whatever_its_version(version: int) -> None:
-    reader = frames.Reader()
-    [frame] = reader.feed(frames.encode(frames.HELLO, 0, msgpack.pack(HELLO), version=version))
+    reader = framing.Reader()
+    [frame] = reader.feed(framing.encode(framing.HELLO, 0, msgpack.pack(HELLO), version=version))
     assert (msgpack.unpack(frame.body), reader.version) == (HELLO, version)
     if version != 2:
-        for type_ in (frames.INFER, frames.REPLY, frames.DRAIN, frames.RELOAD):
-            with pytest.raises(frames.Foreign):
-                frames.Reader().feed(frames.encode(type_, 1, b"", version=version))
+        for type_ in (framing.INFER, framing.REPLY, framing.DRAIN, framing.RELOAD):
+            with pytest.raises(framing.Foreign):
+                framing.Reader().feed(framing.encode(type_, 1, b"", version=version))
 
 
 def test_version_2_byte_by_byte() -> None:
     written = {
-        "hello": frames.encode(frames.HELLO, 0, msgpack.pack(HELLO), version=2),
-        "infer": frames.encode(frames.INFER, 7, msgpack.pack(INFER), version=2),
-        "reply": frames.encode(frames.REPLY, 7, msgpack.pack([42, [[frames.OK, b'[{"y":1}]\n']]]), version=2),
-        "drain": frames.encode(frames.DRAIN, 0, version=2),
+        "hello": framing.encode(framing.HELLO, 0, msgpack.pack(HELLO), version=2),
+        "infer": framing.encode(framing.INFER, 7, msgpack.pack(INFER), version=2),
+        "reply": framing.encode(framing.REPLY, 7, msgpack.pack([42, [[framing.OK, b'[{"y":1}]\n']]]), version=2),
+        "drain": framing.encode(framing.DRAIN, 0, version=2),
     }
     assert {name: data.hex() for name, data in written.items()} == GOLDEN
     for name, type_ in (("hello", 1), ("infer", 2), ("reply", 3), ("drain", 4)):
-        [frame] = frames.Reader().feed(bytes.fromhex(GOLDEN[name]))
+        [frame] = framing.Reader().feed(bytes.fromhex(GOLDEN[name]))
         assert frame.type == type_
-    large = b"".join(infer_frame(7, [[[("x", "FP64", [1], frames.RAW, bytes(8))], None]], 2))
-    assert frames.HEADER.unpack_from(large)[1:] == (2, frames.INFER, frames.LAST, 7)
+    large = b"".join(infer_frame(7, [[[("x", "FP64", [1], framing.RAW, bytes(8))], None]], 2))
+    assert framing.HEADER.unpack_from(large)[1:] == (2, framing.INFER, framing.LAST, 7)

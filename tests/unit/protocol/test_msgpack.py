@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.protocol import msgpack
+from mizzen.protocol.frames import msgpack
 
 LEAVES = (
     st.none()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.protocol import binary, cutting, skimming, v2
+from mizzen.protocol import binary, json_precheck, json_tensor_split, v2
 
 MIB = 1 << 20
 X: dict[str, Any] = {"name": "x", "shape": [1], "datatype": "FP64", "data": [1]}
@@ -25,7 +25,7 @@ def refused(text: bytes) -> tuple[str, int]:
     told = []
     tracemalloc.start()
     try:
-        for read in (cutting.decode, lambda text: binary.decode(text, str(len(text)).encode())):
+        for read in (json_tensor_split.decode, lambda text: binary.decode(text, str(len(text)).encode())):
             with pytest.raises(ValueError, match=r".") as caught:
                 read(text)
             told.append(str(caught.value))
@@ -36,7 +36,7 @@ def refused(text: bytes) -> tuple[str, int]:
     return told[0], peak
 
 
-TOO_MANY = f"a request may have {skimming.MOST_SAID} in all"
+TOO_MANY = f"a request may have {json_precheck.MOST_SAID} in all"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_says_too_much_is_refused_before_it_grows(text: bytes, error: str) 
     ],
 )
 def test_faults_are_told_as_those_of_small_requests(text: bytes, error: str) -> None:
-    told, _ = refused(text + b" " * (skimming.LARGE + 1))
+    told, _ = refused(text + b" " * (json_precheck.LARGE + 1))
     assert error in told
     with pytest.raises(ValueError, match=r".") as caught:
         v2.decode(text)
@@ -92,8 +92,8 @@ def test_large_data_that_cannot_be_cut_out_is_no_fault() -> None:
     texts = json.dumps(["a]", '"data":[1]', "ü"] * 20_000)
     text = body({**X, "datatype": "BYTES", "parameters": {"a": 1}, "data": 0}, id="7", outputs=[{"name": "y"}])
     text = text.replace(b'"data": 0', b'"data": ' + texts.encode())
-    assert cutting.cut(text) is None
-    request, [entry] = cutting.decode(text)
+    assert json_tensor_split.cut(text) is None
+    request, [entry] = json_tensor_split.decode(text)
     assert bytes(entry[4]) == texts.encode()
     assert (request.id, request.inputs[0].parameters) == ("7", {"a": 1})
     assert [output.name for output in request.outputs or ()] == ["y"]
@@ -101,7 +101,7 @@ def test_large_data_that_cannot_be_cut_out_is_no_fault() -> None:
 
 def test_as_many_inputs_as_there_may_be() -> None:
     tensors = [{**X, "name": f"x{n}", "data": [str(n)]} for n in range(v2.MAX_TENSORS)]
-    _, entries = cutting.decode(body(*tensors))
+    _, entries = json_tensor_split.decode(body(*tensors))
     assert [(name, bytes(data)) for name, _, _, _, data in entries] == [
         (f"x{n}", b'["%d"]' % n) for n in range(v2.MAX_TENSORS)
     ]
@@ -131,9 +131,9 @@ def test_what_is_skimmed_is_what_is_read_whole(value: Any) -> None:
         whole = v2.decode(text)
     except ValueError:
         with pytest.raises(ValueError, match=r"."):  # of several faults it may be another one that is told
-            cutting.decode(text)
+            json_tensor_split.decode(text)
         return
-    request, entries = cutting.decode(text)
+    request, entries = json_tensor_split.decode(text)
     assert [bytes(data) for _, _, _, _, data in entries] == [bytes(tensor.data) for tensor in whole.inputs]
     assert [entry[:3] for entry in entries] == [(each.name, each.datatype, each.shape) for each in whole.inputs]
     assert (request.id, request.parameters, request.outputs) == (whole.id, whole.parameters, whole.outputs)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.protocol import documents, tensors
-from mizzen.protocol.elements import Leaf
+from mizzen.protocol import json_codec, tensors
+from mizzen.protocol.plain_elements import Leaf
 
 NUMBERS = [name for name, kind in tensors.DATATYPES.items() if kind.number]
 
@@ -22,7 +22,7 @@ def _codec(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "json":
             patch.setattr(tensors, "_read", tensors.read_plainly)
-            patch.setattr(tensors, "write_list", documents.write_plainly)
+            patch.setattr(tensors, "write_list", json_codec.write_plainly)
         yield
 
 

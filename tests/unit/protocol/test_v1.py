@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mizzen.protocol import documents, v1
+from mizzen.protocol import json_codec, v1
 
 
 class Spec(NamedTuple):
@@ -25,8 +25,8 @@ TABLE = [Spec("age", "FP32", [-1]), Spec("name", "BYTES", [-1])]
 def _codec(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "json":
-            patch.setattr(documents, "parse", documents.parse_plainly)
-            patch.setattr(documents, "write", documents.write_plainly)
+            patch.setattr(json_codec, "parse", json_codec.parse_plainly)
+            patch.setattr(json_codec, "write", json_codec.write_plainly)
         yield
 
 

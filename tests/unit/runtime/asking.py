@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mizzen.protocol import frames, tensors
+from mizzen.protocol import tensors
+from mizzen.protocol.frames import framing
 from mizzen.protocol.tensors import Array
 from mizzen.runtime import batches
 from mizzen.runtime.frameworks import registry
@@ -23,14 +24,14 @@ def request(inputs: dict[str, Array], outputs: list[str] | None = None) -> list[
     given = []
     for name, array in inputs.items():
         datatype, shape, text = tensors.encode_json(array)
-        given.append([name, datatype, shape, frames.JSON, text])
+        given.append([name, datatype, shape, framing.JSON, text])
     return [given, outputs]
 
 
 def ask(model: LoadedModel, inputs: dict[str, Array], outputs: list[str] | None = None) -> dict[str, Array]:
     """The outputs, which must be as the model declares them."""
     [(status, payload)] = batches.answer(model, [request(inputs, outputs)]).results
-    assert status == frames.OK, payload
+    assert status == framing.OK, payload
     declared = {spec.name: spec for spec in model.outputs}
     answer = {}
     for output in json.loads(payload):
@@ -44,5 +45,5 @@ def ask(model: LoadedModel, inputs: dict[str, Array], outputs: list[str] | None 
 def refused(model: LoadedModel, inputs: dict[str, Array], outputs: list[str] | None = None) -> str:
     """What the caller is told of a request that is their fault."""
     [(status, payload)] = batches.answer(model, [request(inputs, outputs)]).results
-    assert status == frames.BAD_INPUT, payload
+    assert status == framing.BAD_INPUT, payload
     return payload.decode()

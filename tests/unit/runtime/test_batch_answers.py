@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 from mizzen.protocol.tensors import DATATYPES, Array
 from mizzen.runtime import batches
 from mizzen.runtime.signature import TensorSpec
@@ -58,14 +58,14 @@ STRICT = (TensorSpec("x", "FP64", (-1, 4)),)
 
 def request(shape: list[int], text: str | bytes, datatype: str = "FP64", name: str = "x", **more: Any) -> list[Any]:
     data = text.encode() if isinstance(text, str) else text
-    return [[[name, datatype, shape, more.get("encoding", frames.JSON), data]], more.get("outputs")]
+    return [[[name, datatype, shape, more.get("encoding", framing.JSON), data]], more.get("outputs")]
 
 
 def sums(answers: batches.Answers) -> list[Any]:
     """The sums each request got, or the status it failed with."""
     return [
         next(output["data"] for output in json.loads(payload) if output["name"] == "sum")
-        if status == frames.OK
+        if status == framing.OK
         else status
         for status, payload in answers.results
     ]
@@ -80,7 +80,7 @@ class Case:
     request: Any
     rows: list[Any] | None
     """What must come back; None when it must fail with `status`."""
-    status: int = frames.OK
+    status: int = framing.OK
 
 
 @st.composite
@@ -94,11 +94,11 @@ def good_cases(draw: st.DrawFn, poisoned: bool = False) -> Case:
     array = np.array(values, DATATYPES[datatype].dtype).reshape(shape)
     form = draw(st.sampled_from(["flat", "nested", "spaced", "raw"]))
     if form == "raw":
-        asked = request(shape, array.tobytes(), datatype, encoding=frames.RAW)
+        asked = request(shape, array.tobytes(), datatype, encoding=framing.RAW)
     else:
         data = array.tolist() if form == "nested" else array.reshape(-1).tolist()
         asked = request(shape, json.dumps(data, separators=(" , ", ":") if form == "spaced" else (",", ":")), datatype)
-    return Case(asked, None if poisoned else array.tolist(), frames.MODEL_FAILED if poisoned else frames.OK)
+    return Case(asked, None if poisoned else array.tolist(), framing.MODEL_FAILED if poisoned else framing.OK)
 
 
 class Wordless(Exception):
@@ -119,7 +119,7 @@ class Wordless(Exception):
 @pytest.mark.parametrize("batch", [True, False])
 def test_whatever_a_model_raises_fails_its_own_request_only(raised: BaseException, told: str, batch: bool) -> None:
     answers = batches.answer(Echo(batch=batch, raises=raised), [request([1], "[1]"), request([1], f"[{POISON}]")])
-    assert sums(answers) == [[1.0], frames.MODEL_FAILED]
+    assert sums(answers) == [[1.0], framing.MODEL_FAILED]
     assert message(answers, 1) == told
 
 
@@ -127,7 +127,7 @@ def test_an_output_asked_for_twice_is_refused_before_the_model_is_called() -> No
     model = Echo()
     asked = [request([1], "[1]", outputs=names) for names in (["sum"] * 9, ["sum", "rows", "sum"], ["rows", "sum"])]
     answers = batches.answer(model, asked)
-    assert sums(answers) == [frames.BAD_INPUT, frames.BAD_INPUT, [1.0]]
+    assert sums(answers) == [framing.BAD_INPUT, framing.BAD_INPUT, [1.0]]
     assert message(answers) == "an output is asked for twice"
     assert model.calls == [1]
 
@@ -169,8 +169,8 @@ BAD_INPUTS: tuple[list[Any], ...] = (
 )
 BAD_REQUESTS: tuple[Any, ...] = (None, 7, [], [[]], *([inputs, None] for inputs in BAD_INPUTS))
 bad_cases = st.builds(
-    lambda text: Case(request([1, 3], text), None, frames.BAD_INPUT), st.sampled_from(BAD_TEXTS)
-) | st.builds(lambda asked: Case(asked, None, frames.BAD_INPUT), st.sampled_from(BAD_REQUESTS))
+    lambda text: Case(request([1, 3], text), None, framing.BAD_INPUT), st.sampled_from(BAD_TEXTS)
+) | st.builds(lambda asked: Case(asked, None, framing.BAD_INPUT), st.sampled_from(BAD_REQUESTS))
 
 
 @given(
@@ -210,7 +210,7 @@ def test_requests_of_one_form_share_a_call() -> None:
 def test_too_long_beside_too_short_garbles_nobody() -> None:
     model = Echo()
     asked = [request([1, 4], "[1,2,3,4,5]"), request([1, 4], "[6,7,8]"), request([1, 4], "[1,1,1,1]")]
-    assert sums(batches.answer(model, asked)) == [frames.BAD_INPUT, frames.BAD_INPUT, [4.0]]
+    assert sums(batches.answer(model, asked)) == [framing.BAD_INPUT, framing.BAD_INPUT, [4.0]]
 
 
 def test_different_trailing_shapes_are_kept_apart() -> None:
@@ -224,7 +224,7 @@ def test_different_trailing_shapes_are_kept_apart() -> None:
 
 def test_a_batch_of_only_bad_requests() -> None:
     model = Echo()
-    assert sums(batches.answer(model, [request([1, 4], "x")] * 3)) == [frames.BAD_INPUT] * 3
+    assert sums(batches.answer(model, [request([1, 4], "x")] * 3)) == [framing.BAD_INPUT] * 3
     assert model.calls == []
 
 
@@ -239,7 +239,7 @@ def test_the_text_of_an_answer_is_exact() -> None:
 
     for count in (1, 2):
         answers = batches.answer(Labels(), [request([1, 4], "[1,1,1,1]")] * count)
-        wanted = (frames.OK, b'[{"name":"predict","datatype":"INT64","shape":[1],"data":[0]}]')
+        wanted = (framing.OK, b'[{"name":"predict","datatype":"INT64","shape":[1],"data":[0]}]')
         assert answers.results == [wanted] * count
 
 
@@ -272,7 +272,7 @@ def test_misaligned_rows_are_given_to_nobody(count: int) -> None:
             return {"mean": inputs["x"].mean(axis=0)}
 
     answers = batches.answer(Mean(), [request([2, 3], "[1,2,3,4,5,6]")] * count)
-    assert [status for status, _ in answers.results] == [frames.MODEL_FAILED] * count
+    assert [status for status, _ in answers.results] == [framing.MODEL_FAILED] * count
     assert message(answers) == f"the model must give one row per row: output 'mean' has shape [3] for {2 * count} rows"
 
 
@@ -283,7 +283,7 @@ def test_nan_fails_only_the_request_it_belongs_to() -> None:
                 return {"sum": np.sqrt(inputs["x"])}
 
     answers = batches.answer(Root(), [request([1], "[4]"), request([1], "[-1]"), request([1], "[9]")])
-    assert sums(answers) == [[2.0], frames.MODEL_FAILED, [3.0]]
+    assert sums(answers) == [[2.0], framing.MODEL_FAILED, [3.0]]
     assert message(answers, 1) == "output 'sum' holds NaN or Infinity, which JSON cannot carry"
 
 
@@ -292,7 +292,7 @@ def test_a_model_that_exits_fails_the_request_and_not_the_process() -> None:
         def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
             raise SystemExit(3)
 
-    assert batches.answer(Exits(), [request([1], "[4]")]).results == [(frames.MODEL_FAILED, b"SystemExit: 3")]
+    assert batches.answer(Exits(), [request([1], "[4]")]).results == [(framing.MODEL_FAILED, b"SystemExit: 3")]
 
 
 def test_the_time_in_the_model_is_measured() -> None:
@@ -321,19 +321,19 @@ def test_without_a_call_all_time_is_spent_before_it() -> None:
 def test_a_strict_model_says_what_it_expects(asked: Any, wanted: str) -> None:
     outputs = (TensorSpec("rows", "FP64", (-1, 4)), TensorSpec("sum", "FP64", (-1,)))
     answers = batches.answer(Echo(inputs=STRICT, outputs=outputs), [asked, request([1, 4], "[1,1,1,1]")])
-    assert answers.results[0] == (frames.BAD_INPUT, wanted.encode())
+    assert answers.results[0] == (framing.BAD_INPUT, wanted.encode())
     assert sums(answers)[1] == [4.0]
 
 
 def test_a_missing_input_is_named() -> None:
     model = Echo(inputs=(*STRICT, TensorSpec("y", "FP64", (-1,))))
     answers = batches.answer(model, [request([1, 4], "[1,2,3,4]")])
-    assert answers.results == [(frames.BAD_INPUT, b"input 'y' is missing")]
+    assert answers.results == [(framing.BAD_INPUT, b"input 'y' is missing")]
 
 
 def test_an_output_that_an_undeclared_model_does_not_give() -> None:
     answers = batches.answer(Echo(), [request([1], "[1]", outputs=["other"])] * 2)
-    assert answers.results == [(frames.BAD_INPUT, b"no output 'other'; the model gives 'rows', 'sum'")] * 2
+    assert answers.results == [(framing.BAD_INPUT, b"no output 'other'; the model gives 'rows', 'sum'")] * 2
 
 
 @pytest.mark.parametrize("datatype", ["INT64", "FP32", "UINT8"])
@@ -346,4 +346,4 @@ def test_narrower_numbers_are_widened(datatype: str) -> None:
 def test_wider_numbers_are_not_narrowed() -> None:
     model = Echo(inputs=(TensorSpec("x", "INT64", (-1,)),))
     answers = batches.answer(model, [request([1], "[1]")])
-    assert answers.results == [(frames.BAD_INPUT, b"input 'x' must be INT64, not FP64")]
+    assert answers.results == [(framing.BAD_INPUT, b"input 'x' must be INT64, not FP64")]

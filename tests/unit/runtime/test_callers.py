@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 from mizzen.runtime import batches, callers
 from mizzen.runtime.calling import NAMED, Caller, Callers
 from mizzen.runtime.frameworks import python
@@ -34,7 +34,7 @@ def predict(inputs):
 
 def requests(*rows: int, value: float = 1.0) -> list[Any]:
     """One for each of `rows`, with so many of them."""
-    return [[[["x", "FP64", [count], frames.JSON, json.dumps([value] * count).encode()]], None] for count in rows]
+    return [[[["x", "FP64", [count], framing.JSON, json.dumps([value] * count).encode()]], None] for count in rows]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_model_sees_whose_rows_it_has(model: python.PythonModel) -> None:
         (1, {}),
         (1, {"ids": b"d", "traces": [[0, PARENT, ""]]}),
     ])  # fmt: skip
-    assert all(status == frames.OK for status, _ in batches.answer(model, requests(1, 2, 3, 1), told).results)
+    assert all(status == framing.OK for status, _ in batches.answer(model, requests(1, 2, 3, 1), told).results)
     assert seen(model) == [
         [Caller("a", 1, "", ""), Caller("b", 2, PARENT, "v=1"), Caller("", 3, "", ""), Caller("d", 1, PARENT, "")]
     ]
@@ -66,7 +66,7 @@ def test_one_that_is_tried_alone_sees_itself_only(model: python.PythonModel, cap
     told = Callers([(2, {"ids": b"good\nbad"})])
     with caplog.at_level(logging.ERROR):
         good, bad = batches.answer(model, [*requests(1), *requests(1, value=666)], told).results
-    assert (good[0], bad[0]) == (frames.OK, frames.MODEL_FAILED)
+    assert (good[0], bad[0]) == (framing.OK, framing.MODEL_FAILED)
     assert [[caller.request_id for caller in call] for call in seen(model)] == [["good", "bad"], ["good"], ["bad"]]
     assert [record.getMessage() for record in caplog.records] == ["the model raised (request bad)"]
     assert callers() == []

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.protocol import frames, msgpack
+from mizzen.protocol.frames import framing, msgpack
 from mizzen.runtime import feedback
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel, Wanted
@@ -156,7 +156,7 @@ def runtime() -> Iterator[Runtime]:
 
 
 def tell(peer: Peer, body: Any) -> None:
-    peer.socket.sendall(frames.encode(frames.FEEDBACK, 0, msgpack.pack(body)))
+    peer.socket.sendall(framing.encode(framing.FEEDBACK, 0, msgpack.pack(body)))
 
 
 def known(peer: Peer, id_: int) -> Any:

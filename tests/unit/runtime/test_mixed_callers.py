@@ -11,7 +11,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.protocol import frames, tensors
+from mizzen.protocol import tensors
+from mizzen.protocol.frames import framing
 from mizzen.protocol.tensors import Array
 from mizzen.runtime import batches
 from mizzen.runtime.signature import TensorSpec
@@ -64,7 +65,7 @@ class Caller:
         if self.sends == "json":
             data = json.dumps([value for row in self.rows for value in row]).encode()
             data = data[:-1] + b",1]" if self.wrong else data
-            inputs = [["x", "FP64", shape, frames.JSON, data]]
+            inputs = [["x", "FP64", shape, framing.JSON, data]]
         else:
             array = np.array(self.rows, tensors.DATATYPES[self.sends].dtype).reshape(shape)
             if self.wrong == "NaN" and self.sends != "INT8":
@@ -72,17 +73,17 @@ class Caller:
             data = array.tobytes()
             if self.wrong == "short" or (self.wrong and self.sends == "INT8"):
                 data = data[:-1]
-            inputs = [["x", self.sends, shape, frames.RAW, data]]
+            inputs = [["x", self.sends, shape, framing.RAW, data]]
         return [inputs, ["first", "sum"], *([self.raw] if self.raw else [])]
 
     def check(self, status: int, payload: bytes) -> None:
         if self.wrong:
-            assert status == frames.BAD_INPUT, payload
+            assert status == framing.BAD_INPUT, payload
             return
         if any(666 in row for row in self.rows):
-            assert status == frames.MODEL_FAILED
+            assert status == framing.MODEL_FAILED
             return
-        assert status == frames.OK, payload
+        assert status == framing.OK, payload
         sums = [float(sum(row)) for row in self.rows]
         firsts = [str(row[0]) for row in self.rows]
         if self.sends == "rows":
@@ -155,14 +156,14 @@ def test_callers_of_one_form_share_a_call() -> None:
 def test_what_the_model_does_not_take_is_told_before_it_is_called() -> None:
     model = Sums()
     rows = np.array([[1.0, np.nan, np.inf]])
-    [(status, payload)] = batches.answer(model, [[[["x", "FP64", [1, 3], frames.RAW, rows.tobytes()]], None]]).results
-    assert (status, model.calls) == (frames.BAD_INPUT, [])
+    [(status, payload)] = batches.answer(model, [[[["x", "FP64", [1, 3], framing.RAW, rows.tobytes()]], None]]).results
+    assert (status, model.calls) == (framing.BAD_INPUT, [])
     assert payload.startswith(b"input 'x': data holds NaN, which this model does not take; send numbers")
 
 
 def test_what_it_only_says_when_it_is_called_is_still_the_callers_fault() -> None:
     model = Sums()
     rows = np.array([[1.0, 2.0, np.inf]])
-    [(status, payload)] = batches.answer(model, [[[["x", "FP64", [1, 3], frames.RAW, rows.tobytes()]], None]]).results
-    assert status == frames.BAD_INPUT
+    [(status, payload)] = batches.answer(model, [[[["x", "FP64", [1, 3], framing.RAW, rows.tobytes()]], None]]).results
+    assert status == framing.BAD_INPUT
     assert b"holds NaN or Infinity, and the model says ValueError: not with me" in payload

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 from mizzen.runtime import batches
 from mizzen.runtime.frameworks.model import LoadError
 from mizzen.runtime.signature import TensorSpec
@@ -73,7 +73,7 @@ def test_a_fixed_first_size_is_asked_one_by_one(tmp_path: Path) -> None:
     assert (model.batch, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, 3), (1, 2))
     assert "must have shape [1, 3], not [2, 3]" in asking.refused(model, {"x": np.zeros((2, 3), np.float32)})
     requests = [asking.request({"x": np.zeros((1, 3), np.float32)})] * 2
-    assert [status for status, _ in batches.answer(model, requests).results] == [frames.OK] * 2
+    assert [status for status, _ in batches.answer(model, requests).results] == [framing.OK] * 2
 
 
 def test_an_open_size_that_is_no_number_of_rows(tmp_path: Path) -> None:
@@ -96,9 +96,9 @@ def test_half_floats_and_texts(tmp_path: Path) -> None:
     answer = asking.ask(model, {"h": np.array([-1.5, 2], np.float16), "t": texts})
     assert (answer["g"].tolist(), answer["u"].tolist()) == ([1.5, 2.0], texts.tolist())
     raw = b"".join(len(text).to_bytes(4, "little") + text for text in (b"one", b"two"))
-    tensors = [["h", "FP16", [2], frames.JSON, b"[1,2]"], ["t", "BYTES", [2], frames.RAW, raw]]
+    tensors = [["h", "FP16", [2], framing.JSON, b"[1,2]"], ["t", "BYTES", [2], framing.RAW, raw]]
     [(status, payload)] = batches.answer(model, [[tensors, ["u"]]]).results
-    assert (status, b'["one","two"]' in payload) == (frames.OK, True)
+    assert (status, b'["one","two"]' in payload) == (framing.OK, True)
 
 
 def test_a_zip_map_becomes_a_tensor(tmp_path: Path) -> None:

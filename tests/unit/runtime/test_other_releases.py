@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from mizzen.engines.local.probe import Probe
-from mizzen.protocol import frames, msgpack
+from mizzen.protocol.frames import framing, msgpack
 from tests.support import releases
 from tests.unit.runtime.test_runtime_process import PYTHON, Runtime
 
 CODE = "def predict(inputs):\n    return inputs['x'] + 1\n"
-ASKED = msgpack.pack([[[["x", "FP64", [1], frames.JSON, b"[1]"]], None]])
+ASKED = msgpack.pack([[[["x", "FP64", [1], framing.JSON, b"[1]"]], None]])
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_of_the_next_release(runtime: Runtime) -> None:
     peer = runtime.peer()
     hello = peer.hello()
     assert (hello["frames"], peer._reader.version) == ([2, 3], 2)
-    spoken = frames.common(hello["frames"], peer._reader.version)
+    spoken = framing.common(hello["frames"], peer._reader.version)
     assert spoken == 2
     peer.ask(1, 41.0)
     assert peer.reply(1) == [{"predict": [42.0]}]
@@ -53,9 +53,9 @@ def test_of_the_next_release(runtime: Runtime) -> None:
         newer.settimeout(60)
         newer.connect(str(runtime.path))
         newer.recv(65536)
-        newer.sendall(frames.encode(frames.INFER, 9, ASKED, version=3))
-        head = frames.HEADER.unpack_from(newer.recv(65536))
-        assert head[1:] == (3, frames.REPLY, frames.LAST, 9)
+        newer.sendall(framing.encode(framing.INFER, 9, ASKED, version=3))
+        head = framing.HEADER.unpack_from(newer.recv(65536))
+        assert head[1:] == (3, framing.REPLY, framing.LAST, 9)
 
 
 @pytest.mark.parametrize("runtime", [(9, 9)], indirect=True)

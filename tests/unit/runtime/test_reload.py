@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from mizzen.protocol import frames, msgpack
+from mizzen.protocol.frames import framing, msgpack
 from tests.unit.runtime.test_runtime_process import Peer, Runtime, until
 
 # Its parameters are two numbers that must always be equal. Loading waits for the file `go` where there is a `wait`.
@@ -64,7 +64,7 @@ def runtimes(folder: Path) -> Iterator[Any]:
 
 def ask_reload(peer: Peer, folder: Path, id_: int = 9, **more: Any) -> None:
     body = {"artifacts": str(folder), **more}
-    peer.socket.sendall(frames.encode(frames.RELOAD, id_, msgpack.pack(body)))
+    peer.socket.sendall(framing.encode(framing.RELOAD, id_, msgpack.pack(body)))
 
 
 def answered(peer: Peer) -> tuple[int, int, Any]:
@@ -75,9 +75,9 @@ def answered(peer: Peer) -> tuple[int, int, Any]:
 
 def fault(peer: Peer, id_: int = 9) -> str:
     kind, id_there, body = answered(peer)
-    assert (kind, id_there) == (frames.REPLY, id_)
+    assert (kind, id_there) == (framing.REPLY, id_)
     [[status, message]] = body[1]
-    assert status == frames.MODEL_FAILED
+    assert status == framing.MODEL_FAILED
     return str(message, "utf-8")
 
 
@@ -111,7 +111,7 @@ def test_the_old_parameters_answer_until_reload_returns(folder: Path, runtimes: 
     ask_reload(other, folder, id_=10)
     assert fault(other, 10) == "another reload is under way"
     (new / "go").touch()
-    assert answered(peer) == (frames.HELLO, 9, hello | {"files": "seven"})
+    assert answered(peer) == (framing.HELLO, 9, hello | {"files": "seven"})
     assert predicted(peer) == 77
 
 
@@ -122,7 +122,7 @@ def test_whoever_was_greeted_with_the_old_ones_gets_answers_of_those(folder: Pat
     before = runtimes.last().peer()
     before.hello()
     ask_reload(peer, given(folder / "new", "7"), files="seven")
-    assert answered(peer)[:2] == (frames.HELLO, 9)
+    assert answered(peer)[:2] == (framing.HELLO, 9)
     after = runtimes.last().peer()
     assert after.hello()["files"] == "seven"
     # In one turn of the server, if it is slow enough: they must not share a call of the model.
@@ -175,8 +175,8 @@ def save(folder: Path, slope: float, width: int = 1) -> Path:
 
 
 def scaled(peer: Peer) -> float:
-    request = [[["input", "FP64", [1, 1], frames.JSON, b"[2]"]], None]
-    peer.socket.sendall(frames.encode(frames.INFER, 1, msgpack.pack([request])))
+    request = [[["input", "FP64", [1, 1], framing.JSON, b"[2]"]], None]
+    peer.socket.sendall(framing.encode(framing.INFER, 1, msgpack.pack([request])))
     [answer] = peer.reply(1)
     return float(answer["predict"][0])
 
@@ -187,7 +187,7 @@ def test_files_are_loaded_beside_what_answers(folder: Path, runtimes: Any) -> No
     hello = peer.hello()
     assert scaled(peer) == pytest.approx(2)
     ask_reload(peer, save(folder / "new", 5.0))
-    assert answered(peer) == (frames.HELLO, 9, hello)
+    assert answered(peer) == (framing.HELLO, 9, hello)
     assert scaled(peer) == pytest.approx(10)
 
 
@@ -225,7 +225,7 @@ def test_nonsense_costs_the_connection(folder: Path, runtimes: Any) -> None:
     save(folder, 1.0)
     peer = runtimes(*SKLEARN, "--trusted")
     peer.hello()
-    peer.socket.sendall(frames.encode(frames.RELOAD, 9, msgpack.pack({"artifacts": 3})))
+    peer.socket.sendall(framing.encode(framing.RELOAD, 9, msgpack.pack({"artifacts": 3})))
     assert peer.receive() is None
     other = runtimes.last().peer()
     other.hello()

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from mizzen.protocol import frames, msgpack
+from mizzen.protocol.frames import framing, msgpack
 
 # Adds 1 to each row and tells how many rows shared the call. A negative value makes it wait for the file `go`.
 MODEL = """
@@ -46,10 +46,10 @@ class Peer:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(60)
         self.socket.connect(str(path))
-        self._reader = frames.Reader()
-        self._frames: list[frames.Frame] = []
+        self._reader = framing.Reader()
+        self._frames: list[framing.Frame] = []
 
-    def receive(self) -> frames.Frame | None:
+    def receive(self) -> framing.Frame | None:
         """The next frame; None when the other side has closed."""
         while not self._frames:
             data = self.socket.recv(65536)
@@ -61,21 +61,21 @@ class Peer:
     def hello(self) -> Any:
         frame = self.receive()
         assert frame is not None
-        assert frame.type == frames.HELLO
+        assert frame.type == framing.HELLO
         return msgpack.unpack(frame.body)
 
     def ask(self, id_: int, *values: float) -> None:
-        requests = [[[["x", "FP64", [1], frames.JSON, json.dumps([value]).encode()]], None] for value in values]
-        self.socket.sendall(frames.encode(frames.INFER, id_, msgpack.pack(requests)))
+        requests = [[[["x", "FP64", [1], framing.JSON, json.dumps([value]).encode()]], None] for value in values]
+        self.socket.sendall(framing.encode(framing.INFER, id_, msgpack.pack(requests)))
 
     def reply(self, id_: int) -> list[dict[str, Any]]:
         """The data of each answer by output name."""
         frame = self.receive()
         assert frame is not None
-        assert (frame.type, frame.id, frame.flags) == (frames.REPLY, id_, frames.LAST)
+        assert (frame.type, frame.id, frame.flags) == (framing.REPLY, id_, framing.LAST)
         service_us, results = msgpack.unpack(frame.body)
         assert service_us >= 0
-        assert [status for status, _ in results] == [frames.OK] * len(results), results
+        assert [status for status, _ in results] == [framing.OK] * len(results), results
         return [{output["name"]: output["data"] for output in json.loads(payload)} for _, payload in results]
 
 
@@ -158,7 +158,7 @@ def test_hello_and_answers(start: Start) -> None:
     assert peer.hello() == {
         "state": "ready", "pid": runtime.process.pid, "framework": "python", "inputs": [], "outputs": [],
         "strict": False, "batch": True, "table": None, "callers": True, "feedback": False, "reloads": False,
-        "files": "", "began": "", "frames": [frames.OLDEST, frames.VERSION],
+        "files": "", "began": "", "frames": [framing.OLDEST, framing.VERSION],
     }  # fmt: skip
     peer.ask(5, 1, 2)
     assert peer.reply(5) == [{"next": [2.0], "shared": [2]}, {"next": [3.0], "shared": [2]}]
@@ -186,9 +186,9 @@ def test_requests_of_several_gateways_share_a_call(start: Start) -> None:
     "nonsense",
     [
         b"GET / HTTP/1.1\r\n\r\n",
-        frames.encode(frames.INFER, 1, b"\xc1"),
-        frames.encode(frames.INFER, 1, msgpack.pack({"a": 1})),
-        frames.encode(frames.DRAIN, 1),
+        framing.encode(framing.INFER, 1, b"\xc1"),
+        framing.encode(framing.INFER, 1, msgpack.pack({"a": 1})),
+        framing.encode(framing.DRAIN, 1),
     ],
     ids=["http", "no msgpack", "no list", "wrong type"],
 )
@@ -216,16 +216,16 @@ def test_term_drains(start: Start) -> None:
     (runtime.folder / "go").touch()
     owed = {1: [0.0], 2: [6.0]}
     types = []
-    while owed or frames.DRAIN not in types:
+    while owed or framing.DRAIN not in types:
         frame = asking.receive()
         assert frame is not None
         types.append(frame.type)
-        if frame.type == frames.REPLY:
+        if frame.type == framing.REPLY:
             _, [(_, payload)] = msgpack.unpack(frame.body)
             assert json.loads(payload)[0]["data"] == owed.pop(frame.id)
     drain = idle.receive()
     assert drain is not None
-    assert drain.type == frames.DRAIN
+    assert drain.type == framing.DRAIN
     assert not runtime.path.exists()
     asking.ask(3, 7)
     assert asking.reply(3)[0]["next"] == [8.0]
@@ -271,7 +271,7 @@ def test_term_drains_whatever_the_model_did_to_signals(start: Start, taken: str)
     runtime.process.send_signal(signal.SIGTERM)
     drain = peer.receive()
     assert drain is not None
-    assert drain.type == frames.DRAIN
+    assert drain.type == framing.DRAIN
     peer.ask(2, 2)
     assert peer.reply(2) == [{"predict": [3.0]}]
     peer.socket.close()
@@ -365,12 +365,12 @@ def test_scikit_learn_without_msgspec(start: Start, folder: Path) -> None:
     runtime = start(*SKLEARN, "m.joblib", PYTHONPATH=blocking(folder, "msgspec"))
     peer = runtime.peer()
     assert peer.hello()["inputs"] == [{"name": "input", "datatype": "FP64", "shape": [-1, 1]}]
-    requests = [[[["input", "FP64", [1, 1], frames.JSON, text]], None] for text in (b"[2]", b"[[3]]", b"[null]")]
-    peer.socket.sendall(frames.encode(frames.INFER, 1, msgpack.pack(requests)))
+    requests = [[[["input", "FP64", [1, 1], framing.JSON, text]], None] for text in (b"[2]", b"[[3]]", b"[null]")]
+    peer.socket.sendall(framing.encode(framing.INFER, 1, msgpack.pack(requests)))
     frame = peer.receive()
     assert frame is not None
     _, results = msgpack.unpack(frame.body)
-    assert [status for status, _ in results] == [frames.OK, frames.OK, frames.BAD_INPUT]
+    assert [status for status, _ in results] == [framing.OK, framing.OK, framing.BAD_INPUT]
     assert json.loads(results[1][1])[0]["data"] == pytest.approx([3.0])
 
 

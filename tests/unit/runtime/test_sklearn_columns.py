@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 from mizzen.runtime import batches
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError
 from mizzen.runtime.signature import TensorSpec
@@ -106,8 +106,8 @@ def test_rows_in_one_tensor_are_named_in_order(serve: Serve) -> None:
     answer = asking.ask(model, {"input": rows}, ["predict_proba"])
     np.testing.assert_allclose(answer["predict_proba"], fitted.predict_proba(FRAME))
     raw = b"".join(len(text).to_bytes(4, "little") + text.encode() for text in rows[1])
-    [(status, payload)] = batches.answer(model, [[[["input", "BYTES", [1, 3], frames.RAW, raw]], None]]).results
-    assert status == frames.OK, payload
+    [(status, payload)] = batches.answer(model, [[[["input", "BYTES", [1, 3], framing.RAW, raw]], None]]).results
+    assert status == framing.OK, payload
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_one_bad_row_in_a_shared_call_fails_alone(serve: Serve) -> None:
     good, bad = (np.array([[age, "Oslo", "true"]], object) for age in ("20", "old"))
     requests = [asking.request({"input": rows}) for rows in (good, bad, good)]
     statuses = [status for status, _ in batches.answer(model, requests).results]
-    assert statuses == [frames.OK, frames.BAD_INPUT, frames.OK]
+    assert statuses == [framing.OK, framing.BAD_INPUT, framing.OK]
 
 
 def test_an_empty_text_is_a_missing_number(serve: Serve) -> None:

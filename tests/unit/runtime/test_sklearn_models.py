@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 from mizzen.protocol.tensors import Array
 from mizzen.runtime import batches
 from mizzen.runtime.frameworks import registry
@@ -46,11 +46,11 @@ def serve(tmp_path: Path) -> Serve:
 def ask(model: LoadedModel, rows: Array, outputs: list[str] | None = None) -> dict[str, Any]:
     """Each row as a request of its own, all in one batch; the answers put together again."""
     asked = [
-        [[["input", "FP64", [1, len(row)], frames.JSON, json.dumps(row.tolist()).encode()]], outputs] for row in rows
+        [[["input", "FP64", [1, len(row)], framing.JSON, json.dumps(row.tolist()).encode()]], outputs] for row in rows
     ]
     together: dict[str, Any] = {}
     for status, payload in batches.answer(model, asked).results:
-        assert status == frames.OK, payload
+        assert status == framing.OK, payload
         for output in json.loads(payload):
             together.setdefault(output["name"], []).append(np.array(output["data"]).reshape(output["shape"][1:]))
     return {name: np.array(parts) for name, parts in together.items()}
@@ -128,13 +128,13 @@ def test_without_a_number_of_features_any_width_goes(serve: Serve) -> None:
 
 def test_zero_rows_and_bad_rows(serve: Serve) -> None:
     model = serve(LogisticRegression(max_iter=500).fit(ROWS, LABELS))
-    empty = [[["input", "FP64", [0, 4], frames.JSON, b"[]"]], ["predict_proba"]]
-    narrow = [[["input", "FP64", [1, 3], frames.JSON, b"[1,2,3]"]], None]
+    empty = [[["input", "FP64", [0, 4], framing.JSON, b"[]"]], ["predict_proba"]]
+    narrow = [[["input", "FP64", [1, 3], framing.JSON, b"[1,2,3]"]], None]
     answers = batches.answer(model, [empty, narrow])
     assert json.loads(answers.results[0][1]) == [
         {"name": "predict_proba", "datatype": "FP64", "shape": [0, 3], "data": []}
     ]
-    assert answers.results[1] == (frames.BAD_INPUT, b"input 'input' must have shape [-1, 4], not [1, 3]")
+    assert answers.results[1] == (framing.BAD_INPUT, b"input 'input' must have shape [-1, 4], not [1, 3]")
 
 
 def test_a_model_that_cannot_stand_zeros_still_serves(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.protocol import frames, msgpack
+from mizzen.protocol.frames import framing, msgpack
 from mizzen.runtime import batches, server
 from mizzen.runtime.calling import Callers
 from mizzen.runtime.frameworks import python
@@ -27,7 +27,7 @@ BIG = 1 << 20
 
 
 def big_answers(model: LoadedModel, requests: list[Any], callers: Callers) -> batches.Answers:
-    return batches.Answers([(frames.OK, b"x" * BIG) for _ in requests], 0, 0, 0)
+    return batches.Answers([(framing.OK, b"x" * BIG) for _ in requests], 0, 0, 0)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def connected(path: str) -> socket.socket:
 
 
 def ask(peer: socket.socket, count: int) -> None:
-    peer.sendall(b"".join(frames.encode(frames.INFER, id_, msgpack.pack([0])) for id_ in range(count)))
+    peer.sendall(b"".join(framing.encode(framing.INFER, id_, msgpack.pack([0])) for id_ in range(count)))
 
 
 def closed(peer: socket.socket) -> bool:
@@ -72,11 +72,11 @@ def closed(peer: socket.socket) -> bool:
 def test_what_is_owed_is_kept_until_it_is_read(path: str) -> None:
     with connected(path) as slow:
         ask(slow, 3)
-        reader = frames.Reader()
-        got: list[frames.Frame] = []
+        reader = framing.Reader()
+        got: list[framing.Frame] = []
         while len(got) < 4:
             got += reader.feed(slow.recv(1 << 20))
-        assert got.pop(0).type == frames.HELLO
+        assert got.pop(0).type == framing.HELLO
         assert [(frame.id, len(msgpack.unpack(frame.body)[1][0][1])) for frame in got] == [(0, BIG), (1, BIG), (2, BIG)]
 
 
@@ -85,7 +85,7 @@ def test_a_peer_that_owes_too_much_reading_is_closed(path: str) -> None:
         ask(slow, 8)
         assert closed(slow)
         ask(good, 1)
-        reader = frames.Reader()
-        got: list[frames.Frame] = []
+        reader = framing.Reader()
+        got: list[framing.Frame] = []
         while not got:
             got += reader.feed(good.recv(1 << 20))

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from mizzen.protocol import frames, msgpack
+from mizzen.protocol.frames import framing, msgpack
 from mizzen.runtime import batches, server
 from mizzen.runtime.calling import Callers
 from mizzen.runtime.frameworks import python
@@ -18,7 +18,7 @@ from mizzen.runtime.frameworks.model import LoadedModel
 from mizzen.runtime.reloading import Reloader
 from mizzen.runtime.sockets import Listener, Terminated
 
-LARGE = b"l" * (frames.LARGE + 1)
+LARGE = b"l" * (framing.LARGE + 1)
 
 
 def test_small_frames_are_answered_before_large_ones_that_came_with_them() -> None:
@@ -29,7 +29,7 @@ def test_small_frames_are_answered_before_large_ones_that_came_with_them() -> No
         began.set()
         assert go.wait(60)
         answered.append([request[:1] for request in requests])
-        return batches.Answers([(frames.OK, b"") for _ in requests], 0, 0, 0)
+        return batches.Answers([(framing.OK, b"") for _ in requests], 0, 0, 0)
 
     model = python.PythonModel(None, dict, (), (), batch=False)
     with (
@@ -49,7 +49,7 @@ def test_small_frames_are_answered_before_large_ones_that_came_with_them() -> No
                 ask(peer, request)
             go.set()
             for peer in peers:
-                assert reply(peer).type == frames.REPLY
+                assert reply(peer).type == framing.REPLY
         finally:
             go.set()
             for peer in peers:
@@ -63,16 +63,16 @@ def connected(path: str) -> socket.socket:
     peer = socket.socket(socket.AF_UNIX)
     peer.settimeout(60)
     peer.connect(path)
-    assert reply(peer).type == frames.HELLO
+    assert reply(peer).type == framing.HELLO
     return peer
 
 
 def ask(peer: socket.socket, request: bytes) -> None:
-    peer.sendall(frames.encode(frames.INFER, 1, msgpack.pack([request])))
+    peer.sendall(framing.encode(framing.INFER, 1, msgpack.pack([request])))
 
 
-def reply(peer: socket.socket) -> frames.Frame:
-    reader = frames.Reader()
+def reply(peer: socket.socket) -> framing.Frame:
+    reader = framing.Reader()
     while True:
         for frame in reader.feed(peer.recv(1 << 16)):
             return frame

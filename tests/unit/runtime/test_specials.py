@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 from mizzen.runtime import batches
 from mizzen.runtime.frameworks import specials
 from mizzen.runtime.frameworks.features import Matrix
@@ -51,10 +51,10 @@ def test_what_is_refused(tmp_path: Path, estimator: Any, refuses: set[str]) -> N
     for word, value in (("NaN", np.nan), ("Infinity", np.inf)):
         rows = np.array([[1.0, value]])
         [(status, payload)] = batches.answer(
-            model, [[[["input", "FP64", [1, 2], frames.RAW, rows.tobytes()]], None]]
+            model, [[[["input", "FP64", [1, 2], framing.RAW, rows.tobytes()]], None]]
         ).results
-        assert status == (frames.BAD_INPUT if word in refuses else frames.OK), payload
-        assert status == frames.BAD_INPUT or len(json.loads(payload)[0]["data"]) == 1
+        assert status == (framing.BAD_INPUT if word in refuses else framing.OK), payload
+        assert status == framing.BAD_INPUT or len(json.loads(payload)[0]["data"]) == 1
 
 
 def test_a_wide_model_is_not_asked() -> None:
@@ -70,14 +70,14 @@ def test_numbers_beyond_what_trees_compute_with(tmp_path: Path) -> None:
     joblib.dump(RandomForestClassifier(2).fit(X, Y), tmp_path / "m.joblib")
     joblib.dump(LogisticRegression().fit(X, Y), tmp_path / "linear.joblib")
     xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(X, label=Y), 2).save_model(tmp_path / "m.json")
-    large = [[["input", "FP64", [1, 2], frames.JSON, b"[1, -1e300]"]], None]
+    large = [[["input", "FP64", [1, 2], framing.JSON, b"[1, -1e300]"]], None]
     for framework, file, fault in (
         ("sklearn", "m.joblib", "column 1 of 'input' holds a number beyond 3.4e+38"),
         ("xgboost", "m.json", "holds Infinity or a number beyond 3.4e+38"),
         ("sklearn", "linear.joblib", ""),
     ):
         [(status, payload)] = batches.answer(load(framework, tmp_path / file), [large]).results
-        assert status == (frames.BAD_INPUT if fault else frames.OK)
+        assert status == (framing.BAD_INPUT if fault else framing.OK)
         assert fault in payload.decode()
 
 
@@ -102,14 +102,14 @@ def _framed() -> Any:
 
 
 def _columns(age: float, size: float) -> list[Any]:
-    given = [[name, "FP64", [1], frames.RAW, np.array([value]).tobytes()] for name, value in
+    given = [[name, "FP64", [1], framing.RAW, np.array([value]).tobytes()] for name, value in
              (("age", age), ("size", size))]  # fmt: skip
-    return [[["city", "BYTES", [1], frames.JSON, b'["Oslo"]'], *given], None]
+    return [[["city", "BYTES", [1], framing.JSON, b'["Oslo"]'], *given], None]
 
 
 def _table(age: str, size: str) -> list[Any]:
     data = json.dumps([age, size, "Oslo"]).encode()
-    return [[["input", "BYTES", [1, 3], frames.JSON, data]], None]
+    return [[["input", "BYTES", [1, 3], framing.JSON, data]], None]
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_columns_of_a_data_frame_each_by_itself(tmp_path: Path, request_: Any, f
     good = _columns(20, 1)
     CALLS.clear()
     [(status, payload)] = batches.answer(model, [request_]).results
-    assert (status, len(CALLS)) == ((frames.BAD_INPUT, 0) if fault else (frames.OK, 1))
+    assert (status, len(CALLS)) == ((framing.BAD_INPUT, 0) if fault else (framing.OK, 1))
     assert fault in payload.decode()
-    assert [status for status, _ in batches.answer(model, [good, request_, good]).results][::2] == [frames.OK] * 2
+    assert [status for status, _ in batches.answer(model, [good, request_, good]).results][::2] == [framing.OK] * 2
 
 
 def test_rows_without_names(tmp_path: Path) -> None:
@@ -144,12 +144,12 @@ def test_rows_without_names(tmp_path: Path) -> None:
         tmp_path / "array.joblib",
     )
     for name, given, fault in (
-        ("objects", ["input", "BYTES", [1, 2], frames.JSON, b'["Oslo", ""]'], "column 1 of 'input' holds NaN"),
-        ("array", ["input", "FP64", [1, 2], frames.RAW, np.array([1, np.nan]).tobytes()], "column 1 of 'input' holds"),
+        ("objects", ["input", "BYTES", [1, 2], framing.JSON, b'["Oslo", ""]'], "column 1 of 'input' holds NaN"),
+        ("array", ["input", "FP64", [1, 2], framing.RAW, np.array([1, np.nan]).tobytes()], "column 1 of 'input' holds"),
     ):
         model = load("sklearn", tmp_path / f"{name}.joblib")
         CALLS.clear()
         [(status, payload)] = batches.answer(model, [[[given], None]]).results
-        assert status == frames.BAD_INPUT
+        assert status == framing.BAD_INPUT
         assert fault in payload.decode()
         assert CALLS == []

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mizzen.protocol import documents, extent, frames
+from mizzen.protocol import json_codec, json_size
+from mizzen.protocol.frames import framing
 from mizzen.protocol.tensors import Array
 from mizzen.runtime import batches
 from mizzen.runtime.signature import TensorSpec
@@ -49,15 +50,15 @@ class Given:
 def _codec(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "json":
-            patch.setattr(documents, "parse", documents.parse_plainly)
-            patch.setattr(documents, "write", documents.write_plainly)
+            patch.setattr(json_codec, "parse", json_codec.parse_plainly)
+            patch.setattr(json_codec, "write", json_codec.write_plainly)
         yield
 
 
 def ask(model: Given, body: Any) -> tuple[int, Any]:
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
     [(status, payload)] = batches.answer(model, [[text]]).results
-    return status, json.loads(payload) if status == frames.OK else payload.decode()
+    return status, json.loads(payload) if status == framing.OK else payload.decode()
 
 
 @pytest.mark.parametrize(
@@ -80,47 +81,47 @@ def ask(model: Given, body: Any) -> tuple[int, Any]:
     ],
 )  # fmt: skip
 def test_rows_and_columns(inputs: tuple[TensorSpec, ...], body: Any, answer: Any) -> None:
-    assert ask(Given(inputs), body) == (frames.OK, answer)
+    assert ask(Given(inputs), body) == (framing.OK, answer)
 
 
 def test_bytes_in_base64_reach_the_model_as_they_are() -> None:
     model = Given((TensorSpec("input", "BYTES", (-1,)),), answer={"n": np.array([1.0])})
     coded = base64.b64encode(b"\xff\x00").decode()
-    assert ask(model, {"instances": [{"b64": coded}]}) == (frames.OK, {"predictions": [1.0]})
-    assert ask(model, {"instances": [{"input": {"b64": coded}}]}) == (frames.OK, {"predictions": [1.0]})
-    assert ask(model, {"inputs": {"input": [{"b64": coded}]}}) == (frames.OK, {"outputs": [1.0]})
+    assert ask(model, {"instances": [{"b64": coded}]}) == (framing.OK, {"predictions": [1.0]})
+    assert ask(model, {"instances": [{"input": {"b64": coded}}]}) == (framing.OK, {"predictions": [1.0]})
+    assert ask(model, {"inputs": {"input": [{"b64": coded}]}}) == (framing.OK, {"outputs": [1.0]})
     assert [inputs["input"].tolist() for inputs in model.seen] == [[b"\xff\x00"]] * 3
 
 
 def test_the_word_for_base64_may_be_spelled_with_escapes() -> None:
     model = Given((TensorSpec("input", "BYTES", (-1,)),), answer={"n": np.array([1.0])})
-    assert ask(model, b'{"instances": [{"\\u00624": "AA=="}]}')[0] == frames.BAD_INPUT
-    assert ask(model, b'{"instances": [{"\\u006264": "AA=="}]}') == (frames.OK, {"predictions": [1.0]})
+    assert ask(model, b'{"instances": [{"\\u00624": "AA=="}]}')[0] == framing.BAD_INPUT
+    assert ask(model, b'{"instances": [{"\\u006264": "AA=="}]}') == (framing.OK, {"predictions": [1.0]})
 
 
 @pytest.mark.parametrize("row", [b"{}", b"[]", b'{"a":[]}'])
 def test_more_rows_than_are_made_objects_of_are_refused_unread(row: bytes) -> None:
-    body = b'{"instances":[' + (row + b",") * (extent.MOST_LISTS // (1 + row.count(b":"))) + row + b"]}"
+    body = b'{"instances":[' + (row + b",") * (json_size.MOST_LISTS // (1 + row.count(b":"))) + row + b"]}"
     with pytest.MonkeyPatch.context() as patch:
-        patch.delattr(documents, "parse")  # nothing is decoded
+        patch.delattr(json_codec, "parse")  # nothing is decoded
         status, text = ask(Given(MATRIX), body)
-    assert status == frames.BAD_INPUT
-    assert f"lists and objects, more than {extent.MOST_LISTS}: send its rows in several requests" in text
+    assert status == framing.BAD_INPUT
+    assert f"lists and objects, more than {json_size.MOST_LISTS}: send its rows in several requests" in text
 
 
 @pytest.mark.parametrize("start", [b'{"instances":[', b'{"inputs":[', b'{"inputs":{"input":['])
 def test_more_values_than_rows_could_hold_are_refused_unread(start: bytes) -> None:
     body = start + b"1," * 200_000 + b"1]}" + b"}" * start.count(b'input"')
     with pytest.MonkeyPatch.context() as patch:
-        patch.delattr(documents, "parse")
+        patch.delattr(json_codec, "parse")
         status, text = ask(Given(MATRIX), body)
-    assert (status, "input 'input' must have shape [-1, 2], not 200001 values in" in text) == (frames.BAD_INPUT, True)
+    assert (status, "input 'input' must have shape [-1, 2], not 200001 values in" in text) == (framing.BAD_INPUT, True)
 
 
 @pytest.mark.parametrize("rows", [[[1.5, 2.0]] * 100_000, [{"input": [1.5, 2.0]}] * 100_000])
 def test_as_many_rows_as_one_likes_are_read(rows: list[Any]) -> None:
     status, answer = ask(Given(MATRIX), {"instances": rows})
-    assert (status, len(answer["predictions"])) == (frames.OK, 100_000)
+    assert (status, len(answer["predictions"])) == (framing.OK, 100_000)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ def test_as_many_rows_as_one_likes_are_read(rows: list[Any]) -> None:
 def test_what_does_not_fit_never_reaches_the_model(inputs: tuple[TensorSpec, ...], body: Any, error: str) -> None:
     model = Given(inputs)
     status, text = ask(model, body)
-    assert status == frames.BAD_INPUT
+    assert status == framing.BAD_INPUT
     assert error in text
     assert model.seen == []
 
@@ -175,15 +176,15 @@ def test_what_does_not_fit_never_reaches_the_model(inputs: tuple[TensorSpec, ...
 def test_outputs_without_rows_can_be_asked_for_by_columns() -> None:
     given = {"a": np.array([1.0, 2.0]), "b": np.array(3.0)}
     model = Given((), batch=False, answer=given)
-    assert ask(model, {"inputs": [1]}) == (frames.OK, {"outputs": {"a": [1.0, 2.0], "b": 3.0}})
+    assert ask(model, {"inputs": [1]}) == (framing.OK, {"outputs": {"a": [1.0, 2.0], "b": 3.0}})
     status, text = ask(model, {"instances": [1]})
-    assert status == frames.MODEL_FAILED
+    assert status == framing.MODEL_FAILED
     assert "outputs differ in rows: 'a' [2], 'b' []" in text
 
 
 def test_what_json_cannot_carry_fails_by_name() -> None:
     for array, word in ((np.array([np.nan]), "NaN"), (np.array([b"\xff"]), "UTF-8")):
         status, text = ask(Given((), answer={"a": array}), {"instances": [1]})
-        assert status == frames.MODEL_FAILED
+        assert status == framing.MODEL_FAILED
         assert "'a'" in text
         assert word in text

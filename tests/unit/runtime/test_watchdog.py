@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.protocol import frames, msgpack
+from mizzen.protocol.frames import framing, msgpack
 
 MODEL = """
 def predict(inputs):
@@ -53,8 +53,8 @@ def process(folder: Path) -> Iterator[subprocess.Popen[str]]:
 def test_a_stuck_call_ends_the_process_and_says_why(folder: Path, process: subprocess.Popen[str]) -> None:
     with _connected(folder / "r.sock", process) as peer:
         assert process.poll() is None, "it waits for requests, however long"
-        tensor = ["x", "INT64", [1], frames.JSON, b"[1]"]
-        peer.sendall(frames.encode(frames.INFER, 1, msgpack.pack([[[tensor], None]])))
+        tensor = ["x", "INT64", [1], framing.JSON, b"[1]"]
+        peer.sendall(framing.encode(framing.INFER, 1, msgpack.pack([[[tensor], None]])))
         _, log = process.communicate(timeout=60)
     assert process.returncode == 70
     words = "predict ran for more than 0.3 s without an answer; the process was ended"

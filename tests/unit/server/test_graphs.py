@@ -13,7 +13,7 @@ import pytest
 from mizzen.graph.plan import Policy
 from mizzen.kinds.graph.spec import MLGraphStatus
 from mizzen.kinds.schema.resource import Meta, Resource
-from mizzen.protocol.counts import Counts, GraphNode, write
+from mizzen.protocol.gateway_files.counts import Counts, GraphNode, write
 from mizzen.selection import database
 from mizzen.selection.database import Credit, Given, Quality, Score
 from mizzen.selection.learnt import Reader

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mizzen.protocol.counts import write
+from mizzen.protocol.gateway_files.counts import write
 from mizzen.reconcile.loop import Backlog
 from mizzen.server.admin.metrics import Inside
 from mizzen.server.admin.usage import COLUMNS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS, Counts, Requests, Served
+from mizzen.protocol.gateway_files.counts import BATCH_BOUNDS, BOUNDS, Counts, Requests, Served
 
 NONE = [0] * (len(BOUNDS) + 1)
 

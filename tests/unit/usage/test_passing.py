@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mizzen.protocol.counts import Counts, GraphNode
+from mizzen.protocol.gateway_files.counts import Counts, GraphNode
 from mizzen.usage.passing import Passed, in_all, passed
 from mizzen.usage.rates import Growth, Moment, growth, total
 from tests.unit.usage.counted import counts

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.protocol.counts import write
+from mizzen.protocol.gateway_files.counts import write
 from mizzen.supervisor import procfs
 from mizzen.usage.known import Known, Served, Work
 from mizzen.usage.processes import SUPERVISOR, Processes

@@ -12,7 +12,7 @@ from typing import NoReturn
 from mizzen.controllers.scaling.rule import History, Rule, decide, rule_of
 from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.serving import InferenceModelSpec
-from mizzen.protocol import demand, notes
+from mizzen.protocol.gateway_files import demand, status_files
 from mizzen.reconcile.persisting import persist
 
 LOOK = 0.05
@@ -48,7 +48,7 @@ class Autoscaler:
         self._servers: dict[Ref, _Server] = {}
         self._restless: set[Ref] = set()
         """Those of whom something is asked, or was within their quiet time: of thousands that rest, none."""
-        self._stamps: notes.Stamps = {}
+        self._stamps: status_files.Stamps = {}
         self._read: list[demand.Demand] = []
         self._merged: Mapping[Ref, Sequence[demand.Asked]] | None = None
 
@@ -104,10 +104,10 @@ class Autoscaler:
 
     def _said(self) -> Mapping[Ref, Sequence[demand.Asked]]:
         """What is asked, of whom anything is. Made anew only when a file is another one, or a gateway has gone."""
-        stamps = notes.stamps(self._folder)
+        stamps = status_files.stamps(self._folder)
         if stamps != self._stamps:
             self._stamps, self._read, self._merged = stamps, demand.read(self._folder), None
-        living = [told for told in self._read if notes.lives(told)]
+        living = [told for told in self._read if status_files.lives(told)]
         if self._merged is None or len(living) < len(self._read):
             self._read, self._merged = living, _merged(living)
         return self._merged

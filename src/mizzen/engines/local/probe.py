@@ -1,4 +1,4 @@
-"""Whether a replica is ready: it is as long as it says hello on its socket. `protocol/frames.py` has the words."""
+"""Whether a replica is ready: it is as long as it says hello on its socket. `protocol/frames/framing.py` has the words."""
 
 from __future__ import annotations
 
@@ -11,8 +11,19 @@ from pathlib import Path
 from typing import Literal
 
 from mizzen.kinds.parts.signatures import Signature
-from mizzen.protocol import msgpack
-from mizzen.protocol.frames import DRAIN, HELLO, OLDEST, RELOAD, REPLY, Foreign, FrameError, Reader, common, encode
+from mizzen.protocol.frames import msgpack
+from mizzen.protocol.frames.framing import (
+    DRAIN,
+    HELLO,
+    OLDEST,
+    RELOAD,
+    REPLY,
+    Foreign,
+    FrameError,
+    Reader,
+    common,
+    encode,
+)
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from mizzen.protocol import cutting, frames
+from mizzen.protocol import json_tensor_split
+from mizzen.protocol.frames import framing
 
 LONGEST = 1024
 """Bytes of a key that is kept as it is."""
@@ -37,7 +38,7 @@ def key_of(item: Any, size: int) -> bytes | None:
     if size > MOST_BYTES:
         return None
     # Data of large bodies may be cut out unread (`cutting`): there, without its spaces, a fault may read like a number.
-    if size <= cutting.LARGE and len(item) > 1:
+    if size <= json_tensor_split.LARGE and len(item) > 1:
         item = ([_spaceless(*entry) for entry in item[0]], *item[1:])
     key = _encode(item)
     if len(key) > LONGEST:
@@ -46,6 +47,6 @@ def key_of(item: Any, size: int) -> bytes | None:
 
 
 def _spaceless(name: str, datatype: str, shape: list[int], encoding: int, data: memoryview) -> tuple[Any, ...]:
-    if encoding == frames.JSON and datatype != "BYTES":
+    if encoding == framing.JSON and datatype != "BYTES":
         return name, datatype, shape, encoding, bytes(data).translate(None, _SPACE)
     return name, datatype, shape, encoding, data

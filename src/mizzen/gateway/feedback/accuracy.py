@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mizzen.gateway.feedback import record_keeper
-from mizzen.protocol import elements
+from mizzen.protocol import plain_elements
 from mizzen.protocol.v2 import Datatype, cited
 
 _LENGTH = struct.Struct("<I")
@@ -91,14 +91,14 @@ def _of_bytes(payload: bytes) -> list[Output]:
         if size is None:
             found.append(_of_json(each))
             continue
-        values = elements.unpacked(each.datatype, each.shape, payload[at : at + size])
+        values = plain_elements.unpacked(each.datatype, each.shape, payload[at : at + size])
         found.append(Output(each.name, each.datatype, each.shape, [_text(value) for value in values]))
         at += size
     return found
 
 
 def _of_json(each: _Carried) -> Output:
-    return Output(each.name, each.datatype, each.shape, elements.flattened(each.datatype, each.data)[2])
+    return Output(each.name, each.datatype, each.shape, plain_elements.flattened(each.datatype, each.data)[2])
 
 
 def _of_v1(answer: Any) -> list[Output]:
@@ -109,7 +109,7 @@ def _of_v1(answer: Any) -> list[Output]:
     if isinstance(values, list) and values and all(isinstance(row, dict) for row in values):
         values = {key: [row.get(key) for row in values] for key in values[0]}
     by_name = values if isinstance(values, dict) else {name: values}
-    return [Output(key, *elements.flattened(None, value)) for key, value in by_name.items()]
+    return [Output(key, *plain_elements.flattened(None, value)) for key, value in by_name.items()]
 
 
 def _text(value: Any) -> Any:
@@ -120,7 +120,7 @@ def _judged(pairs: Iterable[tuple[Output, Any]]) -> float:
     exact, errors = True, []
     for output, truth in pairs:
         values = _fitting(output, truth)
-        if elements.LEAVES.get(output.datatype) is float:
+        if plain_elements.LEAVES.get(output.datatype) is float:
             errors += [abs(value - should) for value, should in zip(output.values, values, strict=True)]
         else:
             exact = exact and all(value == should for value, should in zip(output.values, values, strict=True))
@@ -135,15 +135,15 @@ def _fitting(output: Output, truth: Any) -> list[Any]:
     """The values of a truth that can be that of this output. ValueError."""
     where = f"for output '{cited(output.name)}'"
     try:
-        kind, shape, values = elements.flattened(None, truth)
+        kind, shape, values = plain_elements.flattened(None, truth)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
-    leaf = elements.LEAVES[output.datatype]
+    leaf = plain_elements.LEAVES[output.datatype]
     if not values or not output.values:
         raise ValueError(f"{where}: there is nothing to compare")
     wanted = {bool: ("BOOL",), str: ("BYTES",)}.get(leaf, ("INT64", "FP64"))
     if kind not in wanted:
-        raise ValueError(f"{where}: expected {'numbers' if len(wanted) > 1 else elements.WORDS[leaf]}")
+        raise ValueError(f"{where}: expected {'numbers' if len(wanted) > 1 else plain_elements.WORDS[leaf]}")
     if len(values) != len(output.values) or (len(shape) > 1 and _plain(shape) != _plain(output.shape)):
         raise ValueError(f"{where}: shape {shape} does not fit {list(output.shape)}")
     return values

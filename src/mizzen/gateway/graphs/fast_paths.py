@@ -23,7 +23,7 @@ from mizzen.gateway.telemetry.metrics import GONE
 from mizzen.graph import messages
 from mizzen.graph.run import Entries
 from mizzen.graph.shapes import Shape
-from mizzen.protocol.frames import RAW
+from mizzen.protocol.frames.framing import RAW
 from mizzen.protocol.v2 import Entry
 from mizzen.selection.records.record import what_of
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from mizzen.gateway.inference.calls import OK
 from mizzen.graph import plan
-from mizzen.protocol.counts import GraphNode
+from mizzen.protocol.gateway_files.counts import GraphNode
 
 
 class NodeTally:

@@ -24,7 +24,8 @@ from mizzen.gateway.inference.protocols import JSON, Options, user_of
 from mizzen.gateway.request.body_budget import Share
 from mizzen.gateway.route_table import Endpoint, Routes
 from mizzen.gateway.telemetry.metrics import GONE
-from mizzen.protocol import binary, frames, v2
+from mizzen.protocol import binary, v2
+from mizzen.protocol.frames import framing
 
 AT_ONCE = 64 << 10
 """Bytes of values that came one by one which are made into raw ones before anybody else has a turn."""
@@ -262,8 +263,8 @@ def _id(given: bytes) -> str:
 def _entries(inputs: list[binary.OpenTensor], datas: list[memoryview]) -> list[v2.Entry]:
     if len(inputs) == 1:  # which is what nearly all have
         tensor = inputs[0]
-        return [(tensor.name, tensor.datatype, tensor.shape, frames.RAW, datas[0])]
+        return [(tensor.name, tensor.datatype, tensor.shape, framing.RAW, datas[0])]
     return [
-        (tensor.name, tensor.datatype, tensor.shape, frames.RAW, data)
+        (tensor.name, tensor.datatype, tensor.shape, framing.RAW, data)
         for tensor, data in zip(inputs, datas, strict=True)
     ]

@@ -32,7 +32,7 @@ from mizzen.gateway.request.responses import CHALLENGE, CLOSE, RETRY, Answer, He
 from mizzen.gateway.request.url_paths import Found
 from mizzen.gateway.route_table import Endpoint
 from mizzen.protocol import v2
-from mizzen.protocol.counts import Counts
+from mizzen.protocol.gateway_files.counts import Counts
 
 LOOK_SECONDS = 0.02
 """Between two looks for the hello that a request for metadata waits for."""

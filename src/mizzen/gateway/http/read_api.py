@@ -22,7 +22,7 @@ from mizzen.gateway.request.responses import CHALLENGE, JSON, PROMETHEUS, RETRY,
 from mizzen.gateway.request.url_paths import Found
 from mizzen.gateway.route_table import Endpoint, Name
 from mizzen.gateway.telemetry import metrics, triton_metrics
-from mizzen.protocol.counts import Counts
+from mizzen.protocol.gateway_files.counts import Counts
 
 DOCUMENT = Path(__file__).with_name("openapi.json")
 """This API as an OpenAPI document, made by `make gen`; here it is only handed out."""

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from mizzen.graph.plan import Constant
-from mizzen.protocol import elements, v2
+from mizzen.protocol import plain_elements, v2
 
 _LENGTH = struct.Struct("<I")
 MOST_BYTES = 1 << 20
@@ -56,7 +56,7 @@ class Default:
             shape = _shape(constant, rows)
             said = {"name": constant.name, "datatype": constant.datatype, "shape": shape}
             if raw is True or (raw and constant.name in raw):
-                packed = elements.packed(constant.datatype, constant.data) * times
+                packed = plain_elements.packed(constant.datatype, constant.data) * times
                 data += packed
                 described.append({**said, "parameters": {"binary_data_size": len(packed)}})
             else:
@@ -103,8 +103,8 @@ def default_of(constants: Sequence[Constant]) -> Default | None:
 
 def _row_bytes(constant: Constant) -> int:
     """In whichever form takes most."""
-    text = v2.to_json({constant.name: elements.nested(constant.data, constant.shape[1:])})
-    return max(len(text), len(elements.packed(constant.datatype, constant.data)))
+    text = v2.to_json({constant.name: plain_elements.nested(constant.data, constant.shape[1:])})
+    return max(len(text), len(plain_elements.packed(constant.datatype, constant.data)))
 
 
 def _shape(constant: Constant, rows: int) -> list[int]:
@@ -114,8 +114,8 @@ def _shape(constant: Constant, rows: int) -> list[int]:
 def _values(constant: Constant, rows: int) -> Any:
     """As V1 has them. A row that is repeated is made once."""
     if constant.each_row:
-        return [elements.nested(constant.data, constant.shape[1:])] * rows
-    return elements.nested(constant.data, constant.shape)
+        return [plain_elements.nested(constant.data, constant.shape[1:])] * rows
+    return plain_elements.nested(constant.data, constant.shape)
 
 
 def _asked(body: bytes) -> _Asked:

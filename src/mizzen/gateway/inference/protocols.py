@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mizzen.gateway.request.request_ids import Trace
-from mizzen.protocol import binary, cutting, frames, v2
+from mizzen.protocol import binary, json_tensor_split, v2
+from mizzen.protocol.frames import framing
 
 if TYPE_CHECKING:
     from mizzen.gateway.access.rate_limits import Allowance
@@ -90,12 +91,12 @@ class _V2:
         entries: list[v2.Entry]
         if options.header_length is not None:
             request, entries = binary.decode(body, options.header_length)
-        elif len(body) > cutting.LARGE:
-            request, entries = cutting.decode(body)
+        elif len(body) > json_tensor_split.LARGE:
+            request, entries = json_tensor_split.decode(body)
         else:
             request = v2.decode(body)
             entries = [
-                (each.name, each.datatype, each.shape, frames.JSON, memoryview(each.data)) for each in request.inputs
+                (each.name, each.datatype, each.shape, framing.JSON, memoryview(each.data)) for each in request.inputs
             ]
         endpoint = call.endpoint
         if request.id:

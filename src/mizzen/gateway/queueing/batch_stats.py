@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 
 from mizzen.gateway.inference.calls import Call
-from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS
+from mizzen.protocol.gateway_files.counts import BATCH_BOUNDS, BOUNDS
 
 
 class Tally:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from mizzen.gateway.queueing.queue import Queue
-from mizzen.protocol import demand, notes
-from mizzen.protocol.demand import Asked, Demand
+from mizzen.protocol.gateway_files import demand, status_files
+from mizzen.protocol.gateway_files.demand import Asked, Demand
 
 SAMPLE = 0.1
 """Seconds between two looks at how much is in flight."""
@@ -74,7 +74,7 @@ class DemandReport:
 
     def stop(self) -> None:
         self._queues.clear()
-        notes.remove(self._folder, self._gateway)
+        status_files.remove(self._folder, self._gateway)
 
     def _tick(self) -> None:
         self._look()

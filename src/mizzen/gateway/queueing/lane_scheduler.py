@@ -18,9 +18,9 @@ import math
 
 from mizzen.gateway.queueing.batch_sizing import Pace
 from mizzen.gateway.queueing.deadline_lane import Lane
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 
-LARGE_BYTES = frames.LARGE
+LARGE_BYTES = framing.LARGE
 """A call of more is large."""
 SHARE = 4
 ABOUT_SECONDS = 1.0

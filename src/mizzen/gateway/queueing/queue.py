@@ -22,7 +22,7 @@ from mizzen.gateway.queueing.deadline_timer import Sweeper
 from mizzen.gateway.queueing.replica_set import Crew, Worker
 from mizzen.gateway.queueing.scale_from_zero import UNBOUNDED, Bounds, Nap
 from mizzen.graph.plan import Server
-from mizzen.protocol import frames
+from mizzen.protocol.frames import framing
 
 if TYPE_CHECKING:
     from mizzen.gateway.cache.cached_queue import Cached
@@ -32,7 +32,7 @@ LOOK_SECONDS = 0.05
 QUICK_SECONDS = 0.001
 """A model that answers a batch sooner gains more from a larger next batch than from an early one."""
 
-_CODES = {frames.OK: OK, frames.BAD_INPUT: BAD_REQUEST, frames.MODEL_FAILED: FAILED}
+_CODES = {framing.OK: OK, framing.BAD_INPUT: BAD_REQUEST, framing.MODEL_FAILED: FAILED}
 
 
 class Queue:

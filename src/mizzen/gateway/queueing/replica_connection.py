@@ -24,8 +24,8 @@ from mizzen.gateway.inference.signature import decode_hello
 from mizzen.gateway.queueing.lane_scheduler import LARGE_BYTES
 from mizzen.gateway.queueing.queue import Queue
 from mizzen.gateway.telemetry.trace_recording import Run, Times
-from mizzen.protocol import frames
-from mizzen.protocol.pieces import infer_frame
+from mizzen.protocol.frames import framing
+from mizzen.protocol.frames.large_frames import infer_frame
 
 FIRST_RETRY, LAST_RETRY = 0.02, 0.5
 _SCHEME = "unix:"
@@ -58,7 +58,7 @@ class Replica(asyncio.Protocol):
         self._loop = loop
         self._tell_ready = ready
         self._transport: asyncio.Transport | None = None
-        self._reader = frames.Reader()
+        self._reader = framing.Reader()
         self._serial = 0
         self._owed = 0
         """Calls in the batch that is out; 0: none is."""
@@ -66,7 +66,7 @@ class Replica(asyncio.Protocol):
         """Those of its calls that are traced."""
         self._pid = 0
         self._greeted = False
-        self._version = frames.VERSION
+        self._version = framing.VERSION
         """Of the frames that it is sent."""
         self._wants_callers = self._wants_feedback = False
         self._leaving = False
@@ -106,13 +106,15 @@ class Replica(asyncio.Protocol):
         if batch[0].size > LARGE_BYTES:
             self._transport.writelines(infer_frame(self._serial, items, self._version))
         else:
-            self._transport.write(frames.encode(frames.INFER, self._serial, _encode(items), frames.LAST, self._version))
+            self._transport.write(
+                framing.encode(framing.INFER, self._serial, _encode(items), framing.LAST, self._version)
+            )
 
     def tell(self, feedback: bytes) -> bool:
         transport = self._transport
         if not self._wants_feedback or transport is None or transport.get_write_buffer_size() > _WRITE_BUFFER:
             return False
-        transport.write(frames.encode(frames.FEEDBACK, 0, feedback, frames.LAST, self._version))
+        transport.write(framing.encode(framing.FEEDBACK, 0, feedback, framing.LAST, self._version))
         return True
 
     # asyncio.Protocol
@@ -120,7 +122,7 @@ class Replica(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not derive from asyncio's
         self._transport.set_write_buffer_limits(_WRITE_BUFFER)
-        self._reader = frames.Reader()
+        self._reader = framing.Reader()
         self._owed = 0
         self._greeted = False
         self._leaving = False
@@ -131,7 +133,7 @@ class Replica(asyncio.Protocol):
         try:
             for frame in self._reader.feed(data):
                 self._take(frame)
-        except (frames.FrameError, msgspec.DecodeError) as error:
+        except (framing.FrameError, msgspec.DecodeError) as error:
             log.warning("closing the connection to %s: %s", self.address, error)
             self._drop()
 
@@ -144,18 +146,18 @@ class Replica(asyncio.Protocol):
         if not self._retired:
             self._connecting = self._loop.create_task(self._connect())
 
-    def _take(self, frame: frames.Frame) -> None:
-        if frame.type == frames.REPLY:
+    def _take(self, frame: framing.Frame) -> None:
+        if frame.type == framing.REPLY:
             self._take_reply(frame)
-        elif frame.type == frames.HELLO:
+        elif frame.type == framing.HELLO:
             self._take_hello(frame)
-        elif frame.type == frames.DRAIN:
+        elif frame.type == framing.DRAIN:
             self._queue.drains(self)
             self._leave()
         else:
-            raise frames.FrameError(f"unexpected frame of type {frame.type}")
+            raise framing.FrameError(f"unexpected frame of type {frame.type}")
 
-    def _take_hello(self, frame: frames.Frame) -> None:
+    def _take_hello(self, frame: framing.Frame) -> None:
         hello = decode_hello(frame.body)
         if hello.state != "ready" or self._leaving or self._greeted:
             return
@@ -164,7 +166,7 @@ class Replica(asyncio.Protocol):
             # It was given those of another version, of which the next Table will speak. Who asks for this one waits.
             self._drop()
             return
-        self._version = frames.common(hello.frames, self._reader.version)
+        self._version = framing.common(hello.frames, self._reader.version)
         self._greeted = True
         self._wants_callers = hello.callers
         self._wants_feedback = hello.feedback
@@ -173,11 +175,11 @@ class Replica(asyncio.Protocol):
         self._queue.joined(self, hello)
         self._tell_ready()
 
-    def _take_reply(self, frame: frames.Frame) -> None:
+    def _take_reply(self, frame: framing.Frame) -> None:
         reply = _decode_reply(frame.body)
         entries = reply.entries
-        if frame.id != self._serial or len(entries) != self._owed or not self._owed or not frame.flags & frames.LAST:
-            raise frames.FrameError(f"a reply to frame {frame.id} that does not match what was asked")
+        if frame.id != self._serial or len(entries) != self._owed or not self._owed or not frame.flags & framing.LAST:
+            raise framing.FrameError(f"a reply to frame {frame.id} that does not match what was asked")
         self._owed = 0
         before, after = reply.before_us, reply.after_us
         if self._runs:

@@ -14,7 +14,7 @@ from mizzen.gateway.services.http_connection import Answer
 from mizzen.gateway.services.requests import Asked, Said, Written
 from mizzen.gateway.services.tensor_values import document, json_values, output_of
 from mizzen.graph import messages
-from mizzen.protocol import elements, v2
+from mizzen.protocol import plain_elements, v2
 
 ROUTE = b"mlgraph-route"
 _ALL, _NONE = -1, -2
@@ -29,7 +29,7 @@ def write(asked: Asked) -> Written:
     values = _values(entry)
     names = [name] if prod(shape[1:]) == 1 else []
     if datatype == "BYTES":
-        return _written({"names": names, "ndarray": elements.nested(values, shape)})
+        return _written({"names": names, "ndarray": plain_elements.nested(values, shape)})
     numbers = list(map(int, values)) if datatype == "BOOL" else values
     return _written({"names": names, "tensor": {"shape": shape, "values": numbers}})
 
@@ -92,7 +92,7 @@ def _tensor(given: Any) -> v2.Entry:
     shape, values = (given.get("shape"), given.get("values", [])) if isinstance(given, dict) else (None, None)
     if not isinstance(shape, list) or not isinstance(values, list):
         raise ValueError("its data.tensor is no object with shape and values")  # noqa: TRY004
-    if len(shape) > elements.MAX_RANK or any(type(size) is not int or size < 0 for size in shape):
+    if len(shape) > plain_elements.MAX_RANK or any(type(size) is not int or size < 0 for size in shape):
         raise ValueError("its data.tensor has a shape that is none")
     name, datatype, flat, encoding, data = output_of("", values)
     if len(flat) != 1 or prod(shape) != len(values):

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from mizzen.graph import messages
-from mizzen.protocol import elements, frames, v2
+from mizzen.protocol import plain_elements, v2
+from mizzen.protocol.frames import framing
 
 UNNAMED = "predictions"
 """What a tensor is called that came without a name, to somebody who asked for none."""
@@ -27,7 +28,7 @@ def values_of(entry: v2.Entry) -> Sequence[Any]:
         found = messages.elements_of(entry)
     except ValueError as error:
         raise ValueError(f"input '{v2.cited(name)}': {error}") from None
-    if datatype != "BYTES" or encoding == frames.JSON:
+    if datatype != "BYTES" or encoding == framing.JSON:
         return found
     try:
         return [each.decode() for each in found]
@@ -65,8 +66,8 @@ def document(text: bytes) -> dict[str, Any]:
 def output_of(name: str, value: Any) -> v2.Entry:
     """Lists that are nested evenly: what datatype they are is seen from what is in them. Empty name: it has none."""
     try:
-        datatype, shape, values = elements.flattened(None, value)
-        return name, datatype, shape, frames.RAW, memoryview(elements.packed(datatype, values))
+        datatype, shape, values = plain_elements.flattened(None, value)
+        return name, datatype, shape, framing.RAW, memoryview(plain_elements.packed(datatype, values))
     except ValueError as error:
         raise ValueError(f"output '{v2.cited(name or UNNAMED)}': {error}") from None
 

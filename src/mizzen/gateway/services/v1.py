@@ -13,7 +13,8 @@ from typing import Any
 from mizzen.gateway.services.http_connection import Answer
 from mizzen.gateway.services.requests import Asked, Said, Written
 from mizzen.gateway.services.tensor_values import document, json_values, output_of
-from mizzen.protocol import elements, frames, v2
+from mizzen.protocol import plain_elements, v2
+from mizzen.protocol.frames import framing
 
 _B64 = "b64"
 _MOST_LEVELS = 8
@@ -51,7 +52,7 @@ def read(asked: Asked, answer: Answer) -> Said:
 def _rows_text(entry: v2.Entry) -> bytes:
     """The JSON of one input. What came as JSON and is nested as its shape goes on as it came."""
     _, datatype, shape, encoding, data = entry
-    if encoding == frames.JSON and len(shape) == 1 and datatype != "BYTES":
+    if encoding == framing.JSON and len(shape) == 1 and datatype != "BYTES":
         text = bytes(data)
         if text.find(b"[", 1) < 0:
             return text
@@ -65,7 +66,7 @@ def _rows(entry: v2.Entry) -> list[Any]:
     values = json_values(entry)
     if datatype == "BYTES" and values and isinstance(values[0], bytes):
         values = [{_B64: base64.b64encode(each).decode()} for each in values]
-    rows: list[Any] = elements.nested(values, shape)
+    rows: list[Any] = plain_elements.nested(values, shape)
     return rows
 
 

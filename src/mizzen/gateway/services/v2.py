@@ -13,7 +13,8 @@ import msgspec
 from mizzen.gateway.services.http_connection import Answer
 from mizzen.gateway.services.requests import JSON, Asked, Said, Written
 from mizzen.gateway.services.tensor_values import is_finite, values_of
-from mizzen.protocol import binary, elements, frames, v2
+from mizzen.protocol import binary, plain_elements, v2
+from mizzen.protocol.frames import framing
 
 _BINARY = b"Content-Type: application/octet-stream\r\nInference-Header-Content-Length: %d\r\n"
 _NESTED = b"["
@@ -76,7 +77,7 @@ def read(asked: Asked, answer: Answer) -> Said:
 def _data(entry: v2.Entry) -> tuple[bytes, bytes | None]:
     """As JSON, or as bytes where it cannot be."""
     _, datatype, _, encoding, data = entry
-    if encoding == frames.JSON:
+    if encoding == framing.JSON:
         text = bytes(data)
         if text.find(_NESTED, 1) < 0:
             return text, None
@@ -94,16 +95,16 @@ def _output(tensor: binary.OpenTensor, behind: memoryview, at: int) -> tuple[v2.
     if size is None:
         if isinstance(tensor.data, msgspec.UnsetType):
             raise ValueError(f"output '{v2.cited(name)}' has no data")
-        return (name, datatype, shape, frames.JSON, memoryview(tensor.data)), at
+        return (name, datatype, shape, framing.JSON, memoryview(tensor.data)), at
     left = len(behind) - at
     if type(size) is not int or not 0 <= size <= left:
         raise ValueError(f"output '{v2.cited(name)}' says {v2.cited(str(size))} bytes, of which {left} came")
     data = behind[at : at + size]
     try:
-        elements.unpacked(datatype, shape, data)
+        plain_elements.unpacked(datatype, shape, data)
     except ValueError as error:
         raise ValueError(f"output '{v2.cited(name)}': {error}") from None
-    return (name, datatype, shape, frames.RAW, data), at + size
+    return (name, datatype, shape, framing.RAW, data), at + size
 
 
 def _route(parameters: dict[str, Any] | None, *, required: bool) -> str | None:

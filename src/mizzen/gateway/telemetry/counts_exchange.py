@@ -1,6 +1,6 @@
 """What all gateways of a plane have counted: this one as it is now, its siblings as they wrote it down last.
 
-Each replaces its file (`protocol/counts.py`) once a second while anything changes, and removes it when it stops. The
+Each replaces its file (`protocol/gateway_files/counts.py`) once a second while anything changes, and removes it when it stops. The
 file of a sibling that is not alive is not shown: its successor begins to count anew, under the same name.
 """
 
@@ -15,8 +15,8 @@ import msgspec
 
 from mizzen.gateway.queueing.queue import Queue
 from mizzen.gateway.telemetry.metrics import Metrics, served
-from mizzen.protocol import counts, notes
-from mizzen.protocol.counts import Counts, GraphNode, Traced
+from mizzen.protocol.gateway_files import counts, status_files
+from mizzen.protocol.gateway_files.counts import Counts, GraphNode, Traced
 from mizzen.telemetry.exporter import Sent
 
 SECONDS = 1.0
@@ -62,7 +62,7 @@ class Census:
 
     def stop(self) -> None:
         self._stopped = True
-        notes.remove(self._folder, self._gateway)
+        status_files.remove(self._folder, self._gateway)
 
     def own(self) -> Counts:
         """As it is now."""
@@ -86,7 +86,9 @@ class Census:
 
     def all(self) -> list[Counts]:
         """Of all living gateways, by name."""
-        others = [each for each in counts.read(self._folder) if each.gateway != self._gateway and notes.lives(each)]
+        others = [
+            each for each in counts.read(self._folder) if each.gateway != self._gateway and status_files.lives(each)
+        ]
         return sorted([self.own(), *others], key=lambda each: each.gateway)
 
     def _write(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from mizzen.graph import diversity
-from mizzen.protocol.counts import Counts, GraphNode
-from mizzen.protocol.exposition import Family, Labels, Sample
+from mizzen.protocol.gateway_files.counts import Counts, GraphNode
+from mizzen.protocol.prometheus_text import Family, Labels, Sample
 
 OK = 200
 

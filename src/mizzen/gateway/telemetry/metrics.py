@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from mizzen.gateway.inference.calls import OK
 from mizzen.gateway.queueing.queue import Queue
 from mizzen.gateway.telemetry import graph_metrics
-from mizzen.protocol import exposition
-from mizzen.protocol.counts import BATCH_BOUNDS, BOUNDS, Cache, Counts, Judged, Requests, Rewarded, Served
-from mizzen.protocol.exposition import Family, Labels, Sample
+from mizzen.protocol import prometheus_text
+from mizzen.protocol.gateway_files.counts import BATCH_BOUNDS, BOUNDS, Cache, Counts, Judged, Requests, Rewarded, Served
+from mizzen.protocol.prometheus_text import Family, Labels, Sample
 
 GONE = 499
 """The code counted when the client left before its answer."""
@@ -135,7 +135,7 @@ def served(queue: Queue) -> Served:
 
 def render(gateways: Sequence[Counts], sees: Sees) -> bytes:
     """All gateways' counts as Prometheus' text."""
-    return exposition.render((
+    return prometheus_text.render((
         *_of_requests(gateways, sees), *_of_queues(gateways, sees), *_of_feedback(gateways, sees),
         *graph_metrics.families(gateways, sees),
         *_of_traces(gateways), *_of_processes(gateways),
@@ -165,7 +165,9 @@ def _of_requests(gateways: Sequence[Counts], sees: Sees) -> Iterator[Family]:
     yield Family(name, "counter", "Of those with code 200, the ones that a default answered.", defaults)
     name = "mizzen_request_seconds"
     latency = [
-        sample for labels, of in rows for sample in exposition.histogram(name, labels, BOUNDS, of.buckets, of.seconds)
+        sample
+        for labels, of in rows
+        for sample in prometheus_text.histogram(name, labels, BOUNDS, of.buckets, of.seconds)
     ]
     yield Family(name, "histogram", "From the request being read to its answer.", latency)
     name = "mizzen_requests_in_flight"
@@ -225,7 +227,9 @@ def _of_queues(gateways: Sequence[Counts], sees: Sees) -> Iterator[Family]:
     for name, help_, value in _COUNTERS:
         yield Family(name, "counter", help_, [Sample(name, labels, value(of)) for labels, of in rows])
     for name, help_, bounds, both in _HISTOGRAMS:
-        samples = [sample for labels, of in rows for sample in exposition.histogram(name, labels, bounds, *both(of))]
+        samples = [
+            sample for labels, of in rows for sample in prometheus_text.histogram(name, labels, bounds, *both(of))
+        ]
         yield Family(name, "histogram", help_, samples)
     yield from _of_caches([(labels, of.cache) for labels, of in rows if of.cache is not None])
 

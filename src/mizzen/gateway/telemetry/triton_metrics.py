@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from mizzen.gateway.inference.calls import EXPIRED, FAILED, LOST, OK, UNAVAILABLE
 from mizzen.gateway.telemetry.metrics import GONE, Sees
-from mizzen.protocol import exposition
-from mizzen.protocol.counts import Counts, Requests, Served
-from mizzen.protocol.exposition import Family, Labels, Sample
+from mizzen.protocol import prometheus_text
+from mizzen.protocol.gateway_files.counts import Counts, Requests, Served
+from mizzen.protocol.prometheus_text import Family, Labels, Sample
 
 REASONS = {UNAVAILABLE: "REJECTED", EXPIRED: "REJECTED", GONE: "CANCELED", FAILED: "BACKEND", LOST: "BACKEND"}
 OTHER = "OTHER"
@@ -94,7 +94,7 @@ _COUNTERS: tuple[tuple[str, str, Callable[[_Sums], int]], ...] = (
 
 
 def render(gateways: Sequence[Counts], sees: Sees) -> bytes:
-    return exposition.render(_families(_added_up(gateways, sees)))
+    return prometheus_text.render(_families(_added_up(gateways, sees)))
 
 
 def _added_up(gateways: Sequence[Counts], sees: Sees) -> list[tuple[Labels, _Sums]]:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mizzen.protocol.exposition import CONTENT_TYPE, Family, Labels, Sample, render
+from mizzen.protocol.prometheus_text import CONTENT_TYPE, Family, Labels, Sample, render
 from mizzen.reconcile.loop import Backlog
 from mizzen.server.admin.usage import own, sees
 from mizzen.server.auth import authorization, targets

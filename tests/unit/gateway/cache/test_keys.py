@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mizzen.gateway.cache import keys
 from mizzen.gateway.inference.inference import Inference, Service
 from mizzen.gateway.inference.protocols import PLAIN, V1, V2
-from mizzen.protocol import cutting
+from mizzen.protocol import json_tensor_split
 
 ROW = {"name": "x", "datatype": "FP64", "shape": [1, 2], "data": [1.5, 2.0]}
 
@@ -68,7 +68,7 @@ def test_what_does_is() -> None:
     assert None not in found
 
 
-@pytest.mark.parametrize("size", [keys.LONGEST // 4, keys.LONGEST * 2, cutting.LARGE * 2])
+@pytest.mark.parametrize("size", [keys.LONGEST // 4, keys.LONGEST * 2, json_tensor_split.LARGE * 2])
 def test_long_ones_are_digested(size: int) -> None:
     bodies = [{"inputs": [ROW | {"shape": [1, size], "data": [digit] * size}]} for digit in (1, 2, 1)]
     found = [key(body) for body in bodies]
@@ -83,7 +83,7 @@ def test_very_large_ones_are_not_looked_for() -> None:
 
 def test_a_fault_of_large_data_does_not_read_like_a_number() -> None:
     """Which nobody has looked at here: `[1 2]` is `[12]` without its space."""
-    numbers = ",".join(["1"] * cutting.LARGE)
+    numbers = ",".join(["1"] * json_tensor_split.LARGE)
     bodies = [
         b'{"inputs": [{"name": "x", "datatype": "INT64", "shape": [1, 9], "data": [%b]}]}' % data
         for data in (f"12,{numbers}".encode(), f"1 2,{numbers}".encode())

@@ -27,7 +27,7 @@ from mizzen.gateway.table_loader import Fleet
 from mizzen.gateway.telemetry.access_log import AccessLog
 from mizzen.gateway.telemetry.metrics import Metrics
 from mizzen.graph.plan import Server, Table
-from mizzen.protocol import frames, msgpack
+from mizzen.protocol.frames import framing, msgpack
 from mizzen.selection.view import View
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ class Process:
 
     def drain(self) -> None:
         for connection in self.connections:
-            connection.say(frames.DRAIN, 0)
+            connection.say(framing.DRAIN, 0)
 
     def answer(self) -> bool:
         """What it has had for longest. False: it has nothing."""
@@ -110,16 +110,16 @@ class Process:
         if connection is None:
             return False
         id_, items = connection.owed.pop(0)
-        connection.say(frames.REPLY, id_, [1.0, [_answer(connection.token, item) for item in items]])
+        connection.say(framing.REPLY, id_, [1.0, [_answer(connection.token, item) for item in items]])
         return True
 
 
 def _answer(token: str, item: list[Any]) -> tuple[int, bytes]:
     value = json.loads(item[0][0][4])[0]
     if value < 0:
-        return frames.MODEL_FAILED, b"%d" % value
+        return framing.MODEL_FAILED, b"%d" % value
     said = f"{token} {value}"
-    return frames.OK, json.dumps([{"name": "y", "datatype": "BYTES", "shape": [1], "data": [said]}]).encode()
+    return framing.OK, json.dumps([{"name": "y", "datatype": "BYTES", "shape": [1], "data": [said]}]).encode()
 
 
 class Connection(asyncio.Transport):
@@ -131,17 +131,17 @@ class Connection(asyncio.Transport):
         self.owed: list[tuple[int, list[Any]]] = []
         self._loop = loop
         self._protocol = protocol
-        self._reader = frames.Reader()
+        self._reader = framing.Reader()
         self._closed = False
 
     def greet(self) -> None:
         if not self._closed:
-            self.say(frames.HELLO, 0, {"state": "ready", "files": self.files, "callers": True})
+            self.say(framing.HELLO, 0, {"state": "ready", "files": self.files, "callers": True})
             self.process.greeted(self)
 
     def say(self, type_: int, id_: int, value: Any = None) -> None:
         if not self._closed:
-            self._protocol.data_received(frames.encode(type_, id_, b"" if value is None else msgpack.pack(value)))
+            self._protocol.data_received(framing.encode(type_, id_, b"" if value is None else msgpack.pack(value)))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass

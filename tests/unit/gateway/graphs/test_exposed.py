@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mizzen.gateway.graphs.node_stats import NodeTally, Tallies
 from mizzen.gateway.telemetry import metrics
 from mizzen.graph import diversity, plan
-from mizzen.protocol.counts import Counts, GraphNode
+from mizzen.protocol.gateway_files.counts import Counts, GraphNode
 
 ROUTER = GraphNode(namespace="default", graph="g", node="a", ran=10, chosen={"b": 6, "c": 2, "d": 0})
 MODEL = GraphNode(

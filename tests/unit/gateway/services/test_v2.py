@@ -15,7 +15,7 @@ from mizzen.gateway.services.http_connection import Answer
 from mizzen.gateway.services.requests import Asked as Asking
 from mizzen.gateway.services.response_mapping import outcome
 from mizzen.graph import messages
-from mizzen.protocol import elements
+from mizzen.protocol import plain_elements
 from tests.unit.gateway.services.world import Asked, World, entry, good, http, json_entry, played
 
 
@@ -88,7 +88,7 @@ async def test_what_json_cannot_carry_goes_as_bytes_behind_it(world: World) -> N
     assert first["parameters"] == {"binary_data_size": 8}
     assert plain["data"] == [3]
     assert last["parameters"] == {"binary_data_size": 6}
-    assert request.body[length:] == elements.packed("FP32", [math.nan, 1.0]) + b"\x02\0\0\0\xff\xfe"
+    assert request.body[length:] == plain_elements.packed("FP32", [math.nan, 1.0]) + b"\x02\0\0\0\xff\xfe"
 
 
 @played
@@ -98,7 +98,7 @@ async def test_answers_may_have_bytes_behind_them(world: World) -> None:
         {"name": "b", "datatype": "INT64", "shape": [1], "data": [5]},
         {"name": "c", "datatype": "BYTES", "shape": [1], "parameters": {"binary_data_size": 5}},
     ]}).encode()  # fmt: skip
-    body = text + elements.packed("FP32", [math.inf, 2.0]) + b"\x01\0\0\0z"
+    body = text + plain_elements.packed("FP32", [math.inf, 2.0]) + b"\x01\0\0\0z"
     header = f"Inference-Header-Content-Length: {len(text)}"
     server = await world.server(http(body, "200 OK", header, kind="application/octet-stream"))
     call = await world.ask(world.pool(server.address()))

@@ -22,7 +22,8 @@ from mizzen.gateway.inference.protocols import PLAIN, Options
 from mizzen.gateway.queueing.deadline_timer import Sweeper
 from mizzen.gateway.services.pool import ServicePool
 from mizzen.graph.plan import Service
-from mizzen.protocol import elements, frames, v2
+from mizzen.protocol import plain_elements, v2
+from mizzen.protocol.frames import framing
 
 DEADLINE = 60.0
 """Of a test that hangs."""
@@ -90,7 +91,7 @@ class Asked(Call):
         at, found = 4 + length, {}
         for output in json.loads(payload[4:at]):
             size = output["parameters"]["binary_data_size"]
-            values = elements.unpacked(output["datatype"], output["shape"], payload[at : at + size])
+            values = plain_elements.unpacked(output["datatype"], output["shape"], payload[at : at + size])
             found[output["name"]] = output["datatype"], output["shape"], list(values)
             at += size
         assert at == len(payload)
@@ -98,11 +99,11 @@ class Asked(Call):
 
 
 def entry(name: str, datatype: str, shape: list[int], values: list[Any]) -> v2.Entry:
-    return name, datatype, shape, frames.RAW, memoryview(elements.packed(datatype, values))
+    return name, datatype, shape, framing.RAW, memoryview(plain_elements.packed(datatype, values))
 
 
 def json_entry(name: str, datatype: str, shape: list[int], data: Any) -> v2.Entry:
-    return name, datatype, shape, frames.JSON, memoryview(json.dumps(data).encode())
+    return name, datatype, shape, framing.JSON, memoryview(json.dumps(data).encode())
 
 
 def asked(**more: Any) -> Asked:

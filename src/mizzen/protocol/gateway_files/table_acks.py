@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from mizzen.protocol import notes
+from mizzen.protocol.gateway_files import status_files
 
 FOLDER = "tables"
 """In the run folder."""
@@ -32,14 +32,14 @@ _decode = msgspec.json.Decoder(Taken).decode
 
 def write(folder: Path, taken: Taken) -> None:
     """OSError when it cannot be written."""
-    notes.write(folder, taken.gateway, _encode(taken))
+    status_files.write(folder, taken.gateway, _encode(taken))
 
 
 def living(folder: Path) -> list[Taken]:
     """Of the gateways that live. One that has left no file has no Table yet: it begins with the newest. Where a pid is
     somebody else's by now, those who wait for it do not wait for long."""
-    return [taken for taken in notes.read(folder, _decode) if notes.lives(taken)]
+    return [taken for taken in status_files.read(folder, _decode) if status_files.lives(taken)]
 
 
 def sweep(folder: Path, gateways: Collection[str]) -> None:
-    notes.sweep(folder, gateways, _decode)
+    status_files.sweep(folder, gateways, _decode)

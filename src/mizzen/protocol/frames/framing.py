@@ -15,7 +15,7 @@ newest that both know, and is answered in the version that it asked in. Where th
 and starts one of its own release in its place. What a peer can do without is no new version: it is a field of HELLO, as
 `callers` and `feedback` are.
 
-Bodies are msgpack (`protocol/msgpack.py`):
+Bodies are msgpack (`protocol/frames/msgpack.py`):
 
     HELLO  {"state": "ready", "pid": int, "framework": str, "inputs": [tensor], "outputs": [tensor],
             "strict": bool, "batch": bool, "table": tensor or nil, "callers": bool, "feedback": bool,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from mizzen.protocol import notes
+from mizzen.protocol.gateway_files import status_files
 
 FOLDER = "demand"
 """In the run folder."""
@@ -43,13 +43,13 @@ _decode = msgspec.json.Decoder(Demand).decode
 
 def write(folder: Path, demand: Demand) -> None:
     """OSError when it cannot be written."""
-    notes.write(folder, demand.gateway, _encode(demand))
+    status_files.write(folder, demand.gateway, _encode(demand))
 
 
 def read(folder: Path) -> list[Demand]:
     """Of all that have left any, also of gateways that are gone."""
-    return notes.read(folder, _decode)
+    return status_files.read(folder, _decode)
 
 
 def sweep(folder: Path, gateways: Collection[str]) -> None:
-    notes.sweep(folder, gateways, _decode)
+    status_files.sweep(folder, gateways, _decode)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from mizzen.protocol import notes
+from mizzen.protocol.gateway_files import status_files
 
 FOLDER = "counts"
 """In the run folder."""
@@ -170,13 +170,13 @@ _decode = msgspec.json.Decoder(Counts).decode
 
 def write(folder: Path, counts: Counts) -> None:
     """OSError when it cannot be written."""
-    notes.write(folder, counts.gateway, _encode(counts))
+    status_files.write(folder, counts.gateway, _encode(counts))
 
 
 def read(folder: Path) -> list[Counts]:
     """Those of all gateways that have written any, by name."""
-    return notes.read(folder, _decode)
+    return status_files.read(folder, _decode)
 
 
 def sweep(folder: Path, gateways: Collection[str]) -> None:
-    notes.sweep(folder, gateways, _decode)
+    status_files.sweep(folder, gateways, _decode)

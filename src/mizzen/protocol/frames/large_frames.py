@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from mizzen.protocol import frames, msgpack
+from mizzen.protocol.frames import framing, msgpack
 
 Piece = bytes | memoryview
 
@@ -18,7 +18,7 @@ _BIN32 = _ARRAY32 = struct.Struct(">BI")
 _ARRAY, _BIN, _TENSOR = 0xDD, 0xC6, 0x95
 
 
-def infer_frame(serial: int, items: Sequence[Any], version: int = frames.VERSION) -> list[Piece]:
+def infer_frame(serial: int, items: Sequence[Any], version: int = framing.VERSION) -> list[Piece]:
     """`items` are entries of an INFER frame, with tensors' data as bytes or views of bytes."""
     pieces: list[Piece] = [b""]
     text = bytearray(_array(items))
@@ -41,7 +41,7 @@ def infer_frame(serial: int, items: Sequence[Any], version: int = frames.VERSION
             text += msgpack.pack(wish)
     pieces.append(bytes(text))
     length = sum(map(len, pieces))
-    pieces[0] = frames.HEADER.pack(frames.HEADER.size + length, version, frames.INFER, frames.LAST, serial)
+    pieces[0] = framing.HEADER.pack(framing.HEADER.size + length, version, framing.INFER, framing.LAST, serial)
     return pieces
 
 
@@ -64,7 +64,7 @@ def requests(body: memoryview) -> list[Any] | None:
     if body[0] != _ARRAY:
         return None
     count, at = _head(body, 0, _ARRAY)
-    if count * frames.LARGE > 2 * len(body):
+    if count * framing.LARGE > 2 * len(body):
         return None  # many small ones
     entries: list[Any] = []
     try:
@@ -95,7 +95,7 @@ def _entry(body: memoryview, at: int) -> tuple[list[Any], int]:
             value, at = msgpack.read_at(body, at)
             described.append(value)
         data, at = _data(body, at)
-        inputs.append([*described, data if described[-1] == frames.RAW else bytes(data)])
+        inputs.append([*described, data if described[-1] == framing.RAW else bytes(data)])
     entry: list[Any] = [inputs]
     for _ in range(parts - 1):
         wish, at = msgpack.read_at(body, at)

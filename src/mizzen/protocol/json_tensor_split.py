@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mizzen.protocol import frames, skimming, v2
+from mizzen.protocol import json_precheck, v2
+from mizzen.protocol.frames import framing
 
-LARGE = skimming.LARGE
+LARGE = json_precheck.LARGE
 """Bytes of a body from which on it is worth it."""
 
 _DATA = b'"data"'
@@ -25,7 +26,7 @@ def decode(body: bytes) -> tuple[v2.InferRequest, list[v2.Entry]]:
     found = cut(body)
     if found is not None:
         return found
-    kept, datas = skimming.skim(body)
+    kept, datas = json_precheck.skim(body)
     request = v2.decode(kept)
     return request, _entries(request, datas)
 
@@ -47,26 +48,26 @@ def cut(body: bytes) -> tuple[v2.InferRequest, list[v2.Entry]] | None:
         start = opened.end() - 1
         end = _end(body, start)
         said += start - at
-        if end < 0 or said > skimming.MOST_SAID:
+        if end < 0 or said > json_precheck.MOST_SAID:
             return None
-        kept += (body[at:start], skimming.mark(len(datas)))
+        kept += (body[at:start], json_precheck.mark(len(datas)))
         datas.append(view[start:end])
         at = found = end
-    if not datas or found >= 0 or said + len(body) - at > skimming.MOST_SAID:
+    if not datas or found >= 0 or said + len(body) - at > json_precheck.MOST_SAID:
         return None
     kept.append(body[at:])
     try:
         request = v2.decode(b"".join(kept))
     except ValueError:
         return None
-    if [bytes(tensor.data) for tensor in request.inputs] != [skimming.mark(place) for place in range(len(datas))]:
+    if [bytes(tensor.data) for tensor in request.inputs] != [json_precheck.mark(place) for place in range(len(datas))]:
         return None
     return request, _entries(request, datas)
 
 
 def _entries(request: v2.InferRequest, datas: Sequence[memoryview]) -> list[v2.Entry]:
     return [
-        (tensor.name, tensor.datatype, tensor.shape, frames.JSON, data)
+        (tensor.name, tensor.datatype, tensor.shape, framing.JSON, data)
         for tensor, data in zip(request.inputs, datas, strict=True)
     ]
 
