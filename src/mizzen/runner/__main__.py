@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mizzen.runner.runner import main
+from mizzen.runner.attempt import main
 
 if __name__ == "__main__":
     code = main(os.environ)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.runner import entries
-from mizzen.runner.publishing import Publisher
+from mizzen.runner.checkpoints import entries
+from mizzen.runner.checkpoints.publish import Publisher
 from tests.support.planes import wait_until
 from tests.unit.runner.attempts import LIMIT, Attempts
 

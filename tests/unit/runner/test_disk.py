@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.blobs.disk_room import Room
-from mizzen.runner.disk import discard_halves, is_short
+from mizzen.runner.disk_guard import discard_halves, is_short
 
 
 @pytest.mark.parametrize(("free", "short"), [(100, False), (76, False), (75, False), (74, True), (10, True)])

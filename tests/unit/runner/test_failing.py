@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mizzen.errors import Fault, Invalid, NotFound
-from mizzen.runner.failing import said
+from mizzen.runner.failures import said
 
 
 @pytest.mark.parametrize(

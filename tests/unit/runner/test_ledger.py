@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.runner.ledger import Complete, Ledgers
+from mizzen.runner.checkpoints.ledger import Complete, Ledgers
 from mizzen.runs.places import JobPlace
 
 ONE = Complete("a signature", 5.0)

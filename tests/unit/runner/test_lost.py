@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.runner import entries
+from mizzen.runner.checkpoints import entries
 from tests.support.planes import wait_until
 from tests.unit.runner.attempts import Attempts
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.runner import entries
+from mizzen.runner.checkpoints import entries
 from tests.unit.runner.attempts import Attempts
 from tests.unit.runner.test_checkpoints import SAVES, names
 

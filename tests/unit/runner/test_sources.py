@@ -11,7 +11,7 @@ import obstore
 import pytest
 
 from mizzen.blobs import object_store, open_from_env
-from mizzen.runner.datasets import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from mizzen.runner.inputs.datasets import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.support.planes import wait_until
 from tests.support.seaweed import BUCKET, Seaweed, seaweed
 from tests.unit.runner.attempts import LIMIT, Attempts

@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 
-from mizzen.runner.failing import is_full
+from mizzen.runner.failures import is_full
 from mizzen.runs import records
 from mizzen.runs.places import ReplicaPlace
 from mizzen.runs.records import Exit, Phase, Report

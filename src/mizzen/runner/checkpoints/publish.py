@@ -17,11 +17,11 @@ from pathlib import Path
 
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import Invalid, NotFound
-from mizzen.runner import entries
-from mizzen.runner.entries import Found
-from mizzen.runner.failing import may_pass, said
-from mizzen.runner.ledger import Complete, Ledger, Ledgers, locked
-from mizzen.runner.printing import append_line
+from mizzen.runner.checkpoints import entries
+from mizzen.runner.checkpoints.entries import Found
+from mizzen.runner.checkpoints.ledger import Complete, Ledger, Ledgers, locked
+from mizzen.runner.checkpoints.log_marks import append_line
+from mizzen.runner.failures import may_pass, said
 from mizzen.runs import records
 from mizzen.runs.checkpoints import Checkpoint, Shelf, checkpoint_id, digest_of
 from mizzen.runs.places import JobPlace

@@ -23,19 +23,19 @@ from typing import Any, Literal
 
 from mizzen.blobs.disk_room import Room, free_bytes
 from mizzen.blobs.open_from_env import blobs_of
-from mizzen.runner import memory
+from mizzen.runner import oom as runner_oom
+from mizzen.runner.checkpoints.log_marks import Printed
+from mizzen.runner.checkpoints.publish import Publisher
+from mizzen.runner.checkpoints.rename_watch import Renames
+from mizzen.runner.checkpoints.uploader import Keeper
 from mizzen.runner.command import NOT_FOUND, CannotStart, Command
-from mizzen.runner.disk import discard_halves, is_short
+from mizzen.runner.disk_guard import discard_halves, is_short
 from mizzen.runner.environment import Folders, command_environment
-from mizzen.runner.failing import NO_ROOM, Failed, is_full, said
-from mizzen.runner.fetching import Fetched, Fetching
-from mizzen.runner.keeping import Keeper
-from mizzen.runner.printing import Printed
+from mizzen.runner.failures import NO_ROOM, Failed, is_full, said
+from mizzen.runner.inputs.fetch import Fetched, Fetching
 from mizzen.runner.progress import Said
-from mizzen.runner.publishing import Publisher
-from mizzen.runner.telling import Telling
-from mizzen.runner.waiting import Bell
-from mizzen.runner.watching import Renames
+from mizzen.runner.report import Telling
+from mizzen.runner.wakeup import Bell
 from mizzen.runs import places, records
 from mizzen.runs.places import JobPlace
 from mizzen.runs.records import EXIT_REASONS, Exit, Task
@@ -169,7 +169,7 @@ class Runner:
         started = started or time.time()
         if self._bell.stop:
             self._stopped()
-        oom = memory.killings()
+        oom = runner_oom.killings()
         records.write(self._place.begun(attempt), {"started": started})
         self._place.stopped(attempt).unlink(missing_ok=True)
         try:
@@ -191,7 +191,7 @@ class Runner:
         if why == "room":
             end = End(code, "NoRoom", NO_ROOM, retry=True, last_lines=printed.last_lines())
         else:
-            end = self._explained(code, printed, oom < memory.killings())
+            end = self._explained(code, printed, oom < runner_oom.killings())
         if end.reason == "NoRoom":
             discard_halves(self._job.checkpoints)
         return self._noted(replace(end, started=started, ended=ended))
@@ -277,8 +277,8 @@ class Runner:
         if code == 0:
             return End(0)
         lines = printed.last_lines()
-        if (code == KILLED and killed_for_memory) or memory.is_told(lines):
-            return End(code, "OutOfMemory", memory.TOO_LITTLE, last_lines=lines)
+        if (code == KILLED and killed_for_memory) or runner_oom.is_told(lines):
+            return End(code, "OutOfMemory", runner_oom.TOO_LITTLE, last_lines=lines)
         if free_bytes(self._job.folder) < _LITTLE:
             return End(code, "NoRoom", NO_ROOM, retry=True, last_lines=lines)
         return End(code, last_lines=lines)

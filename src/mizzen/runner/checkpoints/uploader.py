@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from mizzen.runner.failing import is_full, said
-from mizzen.runner.publishing import Publisher
+from mizzen.runner.checkpoints.publish import Publisher
+from mizzen.runner.failures import is_full, said
 from mizzen.runs import records
 from mizzen.runs.places import JobPlace
 from mizzen.runs.records import Task

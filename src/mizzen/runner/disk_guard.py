@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mizzen.blobs.disk_room import Room
 from mizzen.blobs.fs.remove_tree import remove_tree
-from mizzen.runner.entries import is_name
+from mizzen.runner.checkpoints.entries import is_name
 
 
 def is_short(room: Room) -> bool:

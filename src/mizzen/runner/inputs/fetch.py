@@ -12,9 +12,9 @@ from pathlib import Path
 from mizzen.blobs.file_store import Entry, FileBlobs
 from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.errors import Invalid, MizzenError, NoRoom, NotFound, Unavailable
-from mizzen.runner import publishing
-from mizzen.runner.failing import NO_ROOM, Failed, is_full, said
-from mizzen.runner.ledger import locked
+from mizzen.runner.checkpoints import publish
+from mizzen.runner.checkpoints.ledger import locked
+from mizzen.runner.failures import NO_ROOM, Failed, is_full, said
 from mizzen.runs.places import JobPlace
 from mizzen.runs.records import Task
 from mizzen.runs.segments import Keeping
@@ -66,7 +66,7 @@ class Fetching(threading.Thread):
             Keeping(self._blobs, self._blobs.documents, place, task, task.attempt).restore()
         dataset = None
         if task.dataset is not None:
-            from mizzen.runner import datasets
+            from mizzen.runner.inputs import datasets
 
             dataset = datasets.fetched(
                 task.dataset, self._job, self._environ, self._blobs.room, trusted=task.trusted, tell=self._tell
@@ -115,7 +115,7 @@ class Fetching(threading.Thread):
         """A job's first attempt can do without: most likely there are none."""
         try:
             with locked(self._job.folder / ".restoring.lock"):
-                publishing.restore(self._task, self._job, self._blobs)
+                publish.restore(self._task, self._job, self._blobs)
         except Unavailable as error:
             if self._task.attempt or is_full(error):
                 raise

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from mizzen.errors import Invalid, MizzenError, NotFound, TooLarge, Unavailable
-from mizzen.runner.failing import Failed, is_full, said
-from mizzen.runner.ledger import locked
+from mizzen.runner.checkpoints.ledger import locked
+from mizzen.runner.failures import Failed, is_full, said
 from mizzen.runs import records
 from mizzen.runs.places import JobPlace
 
