@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from mizzen.protocol.frames import framing
-from mizzen.runtime import batches
+from mizzen.runtime import batching
 from mizzen.runtime.frameworks.model import LoadError
 from mizzen.runtime.signature import TensorSpec
 from tests.ml import making
@@ -66,7 +66,7 @@ def test_with_a_declared_signature_requests_share_a_call(tmp_path: Path, net: ma
     model = asking.load("pytorch", making.save_script(net, tmp_path / "net.pt"), **DECLARED)
     assert (model.batch, model.strict) == (True, True)
     requests = [asking.request({"rows": ROWS[at : at + 1]}) for at in range(4)]
-    assert [status for status, _ in batches.answer(model, requests).results] == [framing.OK] * 4
+    assert [status for status, _ in batching.answer(model, requests).results] == [framing.OK] * 4
     given = asking.ask(model, {"rows": ROWS[:4]})["chances"]
     np.testing.assert_allclose(given, net(torch.from_numpy(ROWS[:4])).detach().numpy(), rtol=1e-5)
     assert asking.ask(model, {"rows": ROWS[:0]})["chances"].shape == (0, 2)

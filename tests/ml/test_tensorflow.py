@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from mizzen.protocol.frames import framing
-from mizzen.runtime import batches
+from mizzen.runtime import batching
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError
 from mizzen.runtime.signature import TensorSpec
@@ -44,7 +44,7 @@ def test_requests_share_a_call(saved_model: Path, keras_model: Any) -> None:
     assert (model.batch, model.strict) == (True, True)
     assert model.outputs == (TensorSpec("output_0", "FP32", (-1, 2)),)
     requests = [asking.request({"x": making.ROWS[at : at + 1]}) for at in range(4)]
-    answered = batches.answer(model, requests)
+    answered = batching.answer(model, requests)
     assert [status for status, _ in answered.results] == [framing.OK] * 4
     given = asking.ask(model, {"x": making.ROWS[:4]})["output_0"]
     np.testing.assert_allclose(given, np.asarray(keras_model(making.ROWS[:4])), rtol=1e-5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mizzen.runtime import threads
+from mizzen.runtime.limits import threads
 
 if __name__ == "__main__":
     threads.limit(os.environ)

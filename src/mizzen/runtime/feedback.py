@@ -9,7 +9,7 @@ from typing import Any
 
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel
-from mizzen.runtime.watchdog import Running
+from mizzen.runtime.limits.watchdog import Running
 
 log = logging.getLogger("mizzen.runtime")
 

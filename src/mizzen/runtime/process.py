@@ -22,10 +22,11 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import NoReturn
 
-from mizzen.runtime import batches, declared, memory, missing, server, watchdog
+from mizzen.runtime import batching, declared_signature, frame_server
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted
-from mizzen.runtime.reloading import Reload
+from mizzen.runtime.limits import install_hints, memory, watchdog
+from mizzen.runtime.reload import Reload
 
 EXIT_PERMANENT = 78
 _ERROR_SECONDS = 1.0
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         trusted = wanted.trusted if wish.trusted is None else wish.trusted
         return registry.reloaded(old, replace(wanted, entrypoint=entrypoint, trusted=trusted), wish.folder)
 
-    server.serve(model, path, watchdog.Watchdog(last_words), reloaded, files).close()
+    frame_server.serve(model, path, watchdog.Watchdog(last_words), reloaded, files).close()
     log.info("exit")
     return 0
 
@@ -84,7 +85,10 @@ def _wanted(arguments: Sequence[str]) -> Wanted:
     parser.add_argument("--inputs", help="what it takes, as a JSON list of {name, datatype, shape}")
     parser.add_argument("--outputs", help="what it gives when nothing else is asked for, likewise")
     said = parser.parse_args(arguments)
-    inputs, outputs = declared.read(said.inputs, "--inputs"), declared.read(said.outputs, "--outputs")
+    inputs, outputs = (
+        declared_signature.read(said.inputs, "--inputs"),
+        declared_signature.read(said.outputs, "--outputs"),
+    )
     return Wanted(said.framework, said.entrypoint, said.trusted, said.batch, inputs, outputs)
 
 
@@ -124,8 +128,8 @@ def _last_words(error: BaseException) -> str:
         return " ".join(str(error).split())
     hint = ""
     if isinstance(error, ModuleNotFoundError) and error.name:
-        hint = f"; the model needs it: {missing.advice(error.name, os.environ)}"
-    return " ".join(batches.described(error).split()) + hint
+        hint = f"; the model needs it: {install_hints.advice(error.name, os.environ)}"
+    return " ".join(batching.described(error).split()) + hint
 
 
 def _set_up_log() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import batches
+from mizzen.runtime import batching
 from mizzen.runtime.frameworks.model import LoadedModel
 from mizzen.runtime.signature import TensorSpec
 from tests.unit.gateway.harness import Runtime
@@ -57,4 +57,4 @@ class ModelRuntime(Runtime):
         )  # fmt: skip
 
     def answers(self, items: list[Any]) -> list[tuple[int, bytes]]:
-        return batches.answer(self.model, items).results
+        return batching.answer(self.model, items).results

@@ -11,7 +11,7 @@ import numpy as np
 from mizzen.protocol import tensors
 from mizzen.protocol.frames import framing
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import batches
+from mizzen.runtime import batching
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel
 
@@ -30,7 +30,7 @@ def request(inputs: dict[str, Array], outputs: list[str] | None = None) -> list[
 
 def ask(model: LoadedModel, inputs: dict[str, Array], outputs: list[str] | None = None) -> dict[str, Array]:
     """The outputs, which must be as the model declares them."""
-    [(status, payload)] = batches.answer(model, [request(inputs, outputs)]).results
+    [(status, payload)] = batching.answer(model, [request(inputs, outputs)]).results
     assert status == framing.OK, payload
     declared = {spec.name: spec for spec in model.outputs}
     answer = {}
@@ -44,6 +44,6 @@ def ask(model: LoadedModel, inputs: dict[str, Array], outputs: list[str] | None 
 
 def refused(model: LoadedModel, inputs: dict[str, Array], outputs: list[str] | None = None) -> str:
     """What the caller is told of a request that is their fault."""
-    [(status, payload)] = batches.answer(model, [request(inputs, outputs)]).results
+    [(status, payload)] = batching.answer(model, [request(inputs, outputs)]).results
     assert status == framing.BAD_INPUT, payload
     return payload.decode()

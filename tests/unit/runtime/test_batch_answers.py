@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from mizzen.protocol.frames import framing
 from mizzen.protocol.tensors import DATATYPES, Array
-from mizzen.runtime import batches
+from mizzen.runtime import batching
+from mizzen.runtime.limits.watchdog import Running
 from mizzen.runtime.signature import TensorSpec
-from mizzen.runtime.watchdog import Running
 
 POISON = 666
 
@@ -61,7 +61,7 @@ def request(shape: list[int], text: str | bytes, datatype: str = "FP64", name: s
     return [[[name, datatype, shape, more.get("encoding", framing.JSON), data]], more.get("outputs")]
 
 
-def sums(answers: batches.Answers) -> list[Any]:
+def sums(answers: batching.Answers) -> list[Any]:
     """The sums each request got, or the status it failed with."""
     return [
         next(output["data"] for output in json.loads(payload) if output["name"] == "sum")
@@ -71,7 +71,7 @@ def sums(answers: batches.Answers) -> list[Any]:
     ]
 
 
-def message(answers: batches.Answers, place: int = 0) -> str:
+def message(answers: batching.Answers, place: int = 0) -> str:
     return answers.results[place][1].decode()
 
 
@@ -118,7 +118,7 @@ class Wordless(Exception):
 )
 @pytest.mark.parametrize("batch", [True, False])
 def test_whatever_a_model_raises_fails_its_own_request_only(raised: BaseException, told: str, batch: bool) -> None:
-    answers = batches.answer(Echo(batch=batch, raises=raised), [request([1], "[1]"), request([1], f"[{POISON}]")])
+    answers = batching.answer(Echo(batch=batch, raises=raised), [request([1], "[1]"), request([1], f"[{POISON}]")])
     assert sums(answers) == [[1.0], framing.MODEL_FAILED]
     assert message(answers, 1) == told
 
@@ -126,7 +126,7 @@ def test_whatever_a_model_raises_fails_its_own_request_only(raised: BaseExceptio
 def test_an_output_asked_for_twice_is_refused_before_the_model_is_called() -> None:
     model = Echo()
     asked = [request([1], "[1]", outputs=names) for names in (["sum"] * 9, ["sum", "rows", "sum"], ["rows", "sum"])]
-    answers = batches.answer(model, asked)
+    answers = batching.answer(model, asked)
     assert sums(answers) == [framing.BAD_INPUT, framing.BAD_INPUT, [1.0]]
     assert message(answers) == "an output is asked for twice"
     assert model.calls == [1]
@@ -142,7 +142,7 @@ def test_the_present_call_is_known_while_it_runs() -> None:
 
     ticks = iter(range(100))
     asked = [request([1], "[1]"), request([1], f"[{POISON}]")]
-    batches.answer(Looking(batch=False), asked, clock=lambda: float(next(ticks)), running=running)
+    batching.answer(Looking(batch=False), asked, clock=lambda: float(next(ticks)), running=running)
     assert seen == [1.0, 3.0]
     assert running.since is None
 
@@ -177,7 +177,7 @@ bad_cases = st.builds(
     cases=st.lists(good_cases() | good_cases(poisoned=True) | bad_cases, max_size=12),
     batch=st.booleans(),
     in_place=st.booleans(),
-    max_rows=st.sampled_from([1, 3, batches.MAX_ROWS]),
+    max_rows=st.sampled_from([1, 3, batching.MAX_ROWS]),
 )
 def test_each_good_request_gets_its_own_rows_and_each_bad_one_fails_alone(
     cases: list[Case], batch: bool, in_place: bool, max_rows: int
@@ -185,7 +185,7 @@ def test_each_good_request_gets_its_own_rows_and_each_bad_one_fails_alone(
     if not batch:  # such a model needs no rows: some of the bad requests are fine with it
         cases = [case for case in cases if case.request not in BAD_REQUESTS]
     model = Echo(batch=batch, in_place=in_place)
-    answers = batches.answer(model, [case.request for case in cases], max_rows=max_rows)
+    answers = batching.answer(model, [case.request for case in cases], max_rows=max_rows)
     assert len(answers.results) == len(cases)
     for case, (status, payload) in zip(cases, answers.results, strict=True):
         assert status == case.status, payload
@@ -203,19 +203,19 @@ def test_each_good_request_gets_its_own_rows_and_each_bad_one_fails_alone(
 def test_requests_of_one_form_share_a_call() -> None:
     model = Echo(inputs=STRICT)
     asked = [request([1, 4], "[1,1,1,1]"), request([2, 4], "[1,2,3,4,5,6,7,8]"), request([1, 4], "[[2,2,2,2]]")]
-    assert sums(batches.answer(model, asked)) == [[4.0], [10.0, 26.0], [8.0]]
+    assert sums(batching.answer(model, asked)) == [[4.0], [10.0, 26.0], [8.0]]
     assert model.calls == [4]
 
 
 def test_too_long_beside_too_short_garbles_nobody() -> None:
     model = Echo()
     asked = [request([1, 4], "[1,2,3,4,5]"), request([1, 4], "[6,7,8]"), request([1, 4], "[1,1,1,1]")]
-    assert sums(batches.answer(model, asked)) == [framing.BAD_INPUT, framing.BAD_INPUT, [4.0]]
+    assert sums(batching.answer(model, asked)) == [framing.BAD_INPUT, framing.BAD_INPUT, [4.0]]
 
 
 def test_different_trailing_shapes_are_kept_apart() -> None:
     model = Echo()
-    assert sums(batches.answer(model, [request([1, 4], "[1,1,1,1]"), request([2, 2], "[1,2,3,4]")])) == [
+    assert sums(batching.answer(model, [request([1, 4], "[1,1,1,1]"), request([2, 2], "[1,2,3,4]")])) == [
         [4.0],
         [3.0, 7.0],
     ]
@@ -224,12 +224,12 @@ def test_different_trailing_shapes_are_kept_apart() -> None:
 
 def test_a_batch_of_only_bad_requests() -> None:
     model = Echo()
-    assert sums(batches.answer(model, [request([1, 4], "x")] * 3)) == [framing.BAD_INPUT] * 3
+    assert sums(batching.answer(model, [request([1, 4], "x")] * 3)) == [framing.BAD_INPUT] * 3
     assert model.calls == []
 
 
 def test_nothing_asked() -> None:
-    assert batches.answer(Echo(), []).results == []
+    assert batching.answer(Echo(), []).results == []
 
 
 def test_the_text_of_an_answer_is_exact() -> None:
@@ -238,25 +238,25 @@ def test_the_text_of_an_answer_is_exact() -> None:
             return {"predict": np.zeros(len(inputs["x"]), np.int64)}
 
     for count in (1, 2):
-        answers = batches.answer(Labels(), [request([1, 4], "[1,1,1,1]")] * count)
+        answers = batching.answer(Labels(), [request([1, 4], "[1,1,1,1]")] * count)
         wanted = (framing.OK, b'[{"name":"predict","datatype":"INT64","shape":[1],"data":[0]}]')
         assert answers.results == [wanted] * count
 
 
 def test_rows_are_capped_per_call_but_a_big_request_is_not_cut() -> None:
     model = Echo()
-    answers = batches.answer(model, [request([rows], str([1] * rows)) for rows in (2, 2, 2, 7, 1)], max_rows=4)
+    answers = batching.answer(model, [request([rows], str([1] * rows)) for rows in (2, 2, 2, 7, 1)], max_rows=4)
     assert [len(got) for got in sums(answers)] == [2, 2, 2, 7, 1]
     assert model.calls == [4, 2, 7, 1]
 
 
 def test_zero_rows() -> None:
-    assert sums(batches.answer(Echo(), [request([0, 4], "[]"), request([1, 4], "[1,1,1,1]")])) == [[], [4.0]]
-    assert sums(batches.answer(Echo(), [request([0, 4], "[]")])) == [[]]
+    assert sums(batching.answer(Echo(), [request([0, 4], "[]"), request([1, 4], "[1,1,1,1]")])) == [[], [4.0]]
+    assert sums(batching.answer(Echo(), [request([0, 4], "[]")])) == [[]]
 
 
 def test_requested_outputs_come_in_the_order_asked() -> None:
-    answers = batches.answer(
+    answers = batching.answer(
         Echo(), [request([1], "[1]", outputs=["sum", "rows"]), request([1], "[2]", outputs=["sum"])]
     )
     assert [[output["name"] for output in json.loads(payload)] for _, payload in answers.results] == [
@@ -271,7 +271,7 @@ def test_misaligned_rows_are_given_to_nobody(count: int) -> None:
         def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
             return {"mean": inputs["x"].mean(axis=0)}
 
-    answers = batches.answer(Mean(), [request([2, 3], "[1,2,3,4,5,6]")] * count)
+    answers = batching.answer(Mean(), [request([2, 3], "[1,2,3,4,5,6]")] * count)
     assert [status for status, _ in answers.results] == [framing.MODEL_FAILED] * count
     assert message(answers) == f"the model must give one row per row: output 'mean' has shape [3] for {2 * count} rows"
 
@@ -282,7 +282,7 @@ def test_nan_fails_only_the_request_it_belongs_to() -> None:
             with np.errstate(invalid="ignore"):
                 return {"sum": np.sqrt(inputs["x"])}
 
-    answers = batches.answer(Root(), [request([1], "[4]"), request([1], "[-1]"), request([1], "[9]")])
+    answers = batching.answer(Root(), [request([1], "[4]"), request([1], "[-1]"), request([1], "[9]")])
     assert sums(answers) == [[2.0], framing.MODEL_FAILED, [3.0]]
     assert message(answers, 1) == "output 'sum' holds NaN or Infinity, which JSON cannot carry"
 
@@ -292,18 +292,18 @@ def test_a_model_that_exits_fails_the_request_and_not_the_process() -> None:
         def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
             raise SystemExit(3)
 
-    assert batches.answer(Exits(), [request([1], "[4]")]).results == [(framing.MODEL_FAILED, b"SystemExit: 3")]
+    assert batching.answer(Exits(), [request([1], "[4]")]).results == [(framing.MODEL_FAILED, b"SystemExit: 3")]
 
 
 def test_the_time_in_the_model_is_measured() -> None:
     ticks = iter([0.0, 1.0, 1.5, 3.5])
-    answers = batches.answer(Echo(), [request([1], "[1]")] * 2, clock=lambda: next(ticks))
+    answers = batching.answer(Echo(), [request([1], "[1]")] * 2, clock=lambda: next(ticks))
     assert (answers.before_us, answers.service_us, answers.after_us) == (1_000_000, 500_000, 2_000_000)
 
 
 def test_without_a_call_all_time_is_spent_before_it() -> None:
     ticks = iter([0.0, 0.25])
-    answers = batches.answer(Echo(), [None], clock=lambda: next(ticks))
+    answers = batching.answer(Echo(), [None], clock=lambda: next(ticks))
     assert (answers.before_us, answers.service_us, answers.after_us) == (250_000, 0, 0)
 
 
@@ -320,30 +320,30 @@ def test_without_a_call_all_time_is_spent_before_it() -> None:
 )
 def test_a_strict_model_says_what_it_expects(asked: Any, wanted: str) -> None:
     outputs = (TensorSpec("rows", "FP64", (-1, 4)), TensorSpec("sum", "FP64", (-1,)))
-    answers = batches.answer(Echo(inputs=STRICT, outputs=outputs), [asked, request([1, 4], "[1,1,1,1]")])
+    answers = batching.answer(Echo(inputs=STRICT, outputs=outputs), [asked, request([1, 4], "[1,1,1,1]")])
     assert answers.results[0] == (framing.BAD_INPUT, wanted.encode())
     assert sums(answers)[1] == [4.0]
 
 
 def test_a_missing_input_is_named() -> None:
     model = Echo(inputs=(*STRICT, TensorSpec("y", "FP64", (-1,))))
-    answers = batches.answer(model, [request([1, 4], "[1,2,3,4]")])
+    answers = batching.answer(model, [request([1, 4], "[1,2,3,4]")])
     assert answers.results == [(framing.BAD_INPUT, b"input 'y' is missing")]
 
 
 def test_an_output_that_an_undeclared_model_does_not_give() -> None:
-    answers = batches.answer(Echo(), [request([1], "[1]", outputs=["other"])] * 2)
+    answers = batching.answer(Echo(), [request([1], "[1]", outputs=["other"])] * 2)
     assert answers.results == [(framing.BAD_INPUT, b"no output 'other'; the model gives 'rows', 'sum'")] * 2
 
 
 @pytest.mark.parametrize("datatype", ["INT64", "FP32", "UINT8"])
 def test_narrower_numbers_are_widened(datatype: str) -> None:
-    answers = batches.answer(Echo(inputs=STRICT), [request([1, 4], "[1,2,3,4]", datatype)] * 2)
+    answers = batching.answer(Echo(inputs=STRICT), [request([1, 4], "[1,2,3,4]", datatype)] * 2)
     assert json.loads(message(answers))[0]["datatype"] == "FP64"
     assert sums(answers) == [[10.0]] * 2
 
 
 def test_wider_numbers_are_not_narrowed() -> None:
     model = Echo(inputs=(TensorSpec("x", "INT64", (-1,)),))
-    answers = batches.answer(model, [request([1], "[1]")])
+    answers = batching.answer(model, [request([1], "[1]")])
     assert answers.results == [(framing.BAD_INPUT, b"input 'x' must be INT64, not FP64")]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mizzen.protocol.frames import framing
-from mizzen.runtime import batches, callers
-from mizzen.runtime.calling import NAMED, Caller, Callers
+from mizzen.runtime import batching, callers
+from mizzen.runtime.callers import NAMED, Caller, Callers
 from mizzen.runtime.frameworks import python
 from mizzen.runtime.frameworks.model import Wanted
 
@@ -55,7 +55,7 @@ def test_a_model_sees_whose_rows_it_has(model: python.PythonModel) -> None:
         (1, {}),
         (1, {"ids": b"d", "traces": [[0, PARENT, ""]]}),
     ])  # fmt: skip
-    assert all(status == framing.OK for status, _ in batches.answer(model, requests(1, 2, 3, 1), told).results)
+    assert all(status == framing.OK for status, _ in batching.answer(model, requests(1, 2, 3, 1), told).results)
     assert seen(model) == [
         [Caller("a", 1, "", ""), Caller("b", 2, PARENT, "v=1"), Caller("", 3, "", ""), Caller("d", 1, PARENT, "")]
     ]
@@ -65,7 +65,7 @@ def test_a_model_sees_whose_rows_it_has(model: python.PythonModel) -> None:
 def test_one_that_is_tried_alone_sees_itself_only(model: python.PythonModel, caplog: pytest.LogCaptureFixture) -> None:
     told = Callers([(2, {"ids": b"good\nbad"})])
     with caplog.at_level(logging.ERROR):
-        good, bad = batches.answer(model, [*requests(1), *requests(1, value=666)], told).results
+        good, bad = batching.answer(model, [*requests(1), *requests(1, value=666)], told).results
     assert (good[0], bad[0]) == (framing.OK, framing.MODEL_FAILED)
     assert [[caller.request_id for caller in call] for call in seen(model)] == [["good", "bad"], ["good"], ["bad"]]
     assert [record.getMessage() for record in caplog.records] == ["the model raised (request bad)"]
@@ -78,7 +78,7 @@ def test_a_log_line_names_the_requests_of_a_batch_but_not_any_number(
     count = NAMED + 5
     told = Callers([(count, {"ids": "\n".join(f"id-{n}" for n in range(count)).encode()})])
     with caplog.at_level(logging.ERROR):
-        batches.answer(model, requests(*[1] * count, value=7), told)
+        batching.answer(model, requests(*[1] * count, value=7), told)
     [said] = [record.getMessage() for record in caplog.records]
     assert "must give one row per row" in said
     assert said.endswith(f"(requests {', '.join(f'id-{n}' for n in range(NAMED))} and 5 more)")
@@ -91,5 +91,5 @@ def test_ids_that_do_not_match_the_requests_name_nobody() -> None:
 def test_a_model_that_is_not_batched_has_one_caller(tmp_path: Path) -> None:
     (tmp_path / "asking_apart.py").write_text(MODEL)
     model = python.load(Wanted("python", "asking_apart:predict", trusted=True, batch=False), tmp_path)
-    batches.answer(model, requests(3, 2), Callers([(2, {"ids": b"a\nb"})]))
+    batching.answer(model, requests(3, 2), Callers([(2, {"ids": b"a\nb"})]))
     assert seen(model) == [[Caller("a", 3, "", "")], [Caller("b", 2, "", "")]]

@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
-from mizzen.runtime import declared
+from mizzen.runtime import declared_signature
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError
 from mizzen.runtime.signature import TensorSpec
@@ -93,11 +93,11 @@ def test_a_function_that_declares_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["{}", "[1]", "nonsense", '[{"name": "x"}]', "3"])
 def test_what_is_no_signature(text: str) -> None:
     with pytest.raises(LoadError, match="--inputs must be a JSON list of tensors"):
-        declared.read(text, "--inputs")
+        declared_signature.read(text, "--inputs")
 
 
 def test_a_signature_as_text() -> None:
     one = '{"name": "x", "datatype": "FP64", "shape": [-1, 4]}'
-    assert declared.read(f"[{one}]", "--inputs") == (TensorSpec("x", "FP64", (-1, 4)),)
+    assert declared_signature.read(f"[{one}]", "--inputs") == (TensorSpec("x", "FP64", (-1, 4)),)
     with pytest.raises(LoadError, match="--inputs declares a name twice"):
-        declared.read(f"[{one}, {one}]", "--inputs")
+        declared_signature.read(f"[{one}, {one}]", "--inputs")

@@ -17,8 +17,8 @@ from mizzen.protocol.frames import framing, msgpack
 from mizzen.runtime import feedback
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel, Wanted
+from mizzen.runtime.limits.watchdog import Running
 from mizzen.runtime.signature import TensorSpec
-from mizzen.runtime.watchdog import Running
 from tests.unit.runtime.test_runtime_process import Peer, Runtime, until
 
 TOLD = {"id": "r-1", "reward": 0.5, "truth": [1]}

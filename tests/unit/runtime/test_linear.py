@@ -11,7 +11,7 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 
-from mizzen.runtime.frameworks import linear
+from mizzen.runtime.estimators import linear_fast_path
 
 WIDTH = 6
 
@@ -46,7 +46,7 @@ LINEAR = [
 @pytest.mark.parametrize(("model", "data"), LINEAR)
 def test_it_answers_to_the_last_bit_what_the_model_does(model: Any, data: tuple[Any, Any]) -> None:
     model.fit(*data)
-    found = linear.shortcuts(model, WIDTH)
+    found = linear_fast_path.shortcuts(model, WIDTH)
     assert list(found) == ["predict"]
     numbers = np.random.default_rng(5)
     for rows in (1, 2, 33, 500):
@@ -83,15 +83,15 @@ class Renamed(linear_model.LinearRegression):  # type: ignore[misc]
 )
 def test_models_that_do_it_in_another_way_answer_themselves(model: Any, data: tuple[Any, Any]) -> None:
     model.fit(*data)
-    found = linear.shortcuts(model, WIDTH)
+    found = linear_fast_path.shortcuts(model, WIDTH)
     probe = np.random.default_rng(5).normal(size=(50, WIDTH))
     assert not found or np.array_equal(found["predict"](probe), model.predict(probe))
     assert "predict" not in type(model).__dict__ or not found
 
 
 def test_what_is_no_estimator_has_none() -> None:
-    assert linear.shortcuts(object(), WIDTH) == {}
-    assert linear.shortcuts(linear_model.LogisticRegression(), WIDTH) == {}, "it is not fitted"
+    assert linear_fast_path.shortcuts(object(), WIDTH) == {}
+    assert linear_fast_path.shortcuts(linear_model.LogisticRegression(), WIDTH) == {}, "it is not fitted"
     fitted = linear_model.LinearRegression().fit(*_measured())
-    assert linear.shortcuts(fitted, None) == {}
-    assert linear.shortcuts(fitted, WIDTH + 1) == {}
+    assert linear_fast_path.shortcuts(fitted, None) == {}
+    assert linear_fast_path.shortcuts(fitted, WIDTH + 1) == {}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mizzen.protocol import tensors
 from mizzen.protocol.frames import framing
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import batches
+from mizzen.runtime import batching
 from mizzen.runtime.signature import TensorSpec
 
 WIDTH = 3
@@ -130,7 +130,7 @@ callers = st.lists(
 @given(callers, st.sampled_from([1, 5, 8192]))
 def test_each_gets_its_own(asked: list[Caller], max_rows: int) -> None:
     model = Sums()
-    answers = batches.answer(model, [caller.entry() for caller in asked], max_rows=max_rows)
+    answers = batching.answer(model, [caller.entry() for caller in asked], max_rows=max_rows)
     assert len(answers.results) == len(asked)
     for caller, (status, payload) in zip(asked, answers.results, strict=True):
         caller.check(status, payload)
@@ -141,7 +141,7 @@ def test_a_poisonous_one_fails_alone(asked: list[Caller]) -> None:
     poison = Caller([[666, 0, 0]], "FP64", True)
     asked = [*asked, poison, *asked]
     for caller, (status, payload) in zip(
-        asked, batches.answer(Sums(), [caller.entry() for caller in asked]).results, strict=True
+        asked, batching.answer(Sums(), [caller.entry() for caller in asked]).results, strict=True
     ):
         caller.check(status, payload)
 
@@ -149,14 +149,14 @@ def test_a_poisonous_one_fails_alone(asked: list[Caller]) -> None:
 def test_callers_of_one_form_share_a_call() -> None:
     model = Sums()
     asked = [Caller([[number, 0, 0]], "FP64", True) for number in range(5)]
-    batches.answer(model, [caller.entry() for caller in asked])
+    batching.answer(model, [caller.entry() for caller in asked])
     assert model.calls == [5]
 
 
 def test_what_the_model_does_not_take_is_told_before_it_is_called() -> None:
     model = Sums()
     rows = np.array([[1.0, np.nan, np.inf]])
-    [(status, payload)] = batches.answer(model, [[[["x", "FP64", [1, 3], framing.RAW, rows.tobytes()]], None]]).results
+    [(status, payload)] = batching.answer(model, [[[["x", "FP64", [1, 3], framing.RAW, rows.tobytes()]], None]]).results
     assert (status, model.calls) == (framing.BAD_INPUT, [])
     assert payload.startswith(b"input 'x': data holds NaN, which this model does not take; send numbers")
 
@@ -164,6 +164,6 @@ def test_what_the_model_does_not_take_is_told_before_it_is_called() -> None:
 def test_what_it_only_says_when_it_is_called_is_still_the_callers_fault() -> None:
     model = Sums()
     rows = np.array([[1.0, 2.0, np.inf]])
-    [(status, payload)] = batches.answer(model, [[[["x", "FP64", [1, 3], framing.RAW, rows.tobytes()]], None]]).results
+    [(status, payload)] = batching.answer(model, [[[["x", "FP64", [1, 3], framing.RAW, rows.tobytes()]], None]]).results
     assert status == framing.BAD_INPUT
     assert b"holds NaN or Infinity, and the model says ValueError: not with me" in payload

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from mizzen.protocol.frames import framing
-from mizzen.runtime import batches
+from mizzen.runtime import batching
 from mizzen.runtime.frameworks.model import LoadError
 from mizzen.runtime.signature import TensorSpec
 from tests.unit.runtime import asking
@@ -60,7 +60,7 @@ def test_requests_share_a_call(tmp_path: Path) -> None:
                 [value("x", FLOAT, None, 3)], [value("y", FLOAT, None, 2)], [weights()])  # fmt: skip
     model = asking.load("onnx", file)
     requests = [asking.request({"x": np.full((1, 3), at, np.float32)}) for at in range(5)]
-    results = batches.answer(model, requests).results
+    results = batching.answer(model, requests).results
     assert [payload for _, payload in results][2] == (
         b'[{"name":"y","datatype":"FP32","shape":[1,2],"data":[12.0,18.0]}]'
     )
@@ -73,7 +73,7 @@ def test_a_fixed_first_size_is_asked_one_by_one(tmp_path: Path) -> None:
     assert (model.batch, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, 3), (1, 2))
     assert "must have shape [1, 3], not [2, 3]" in asking.refused(model, {"x": np.zeros((2, 3), np.float32)})
     requests = [asking.request({"x": np.zeros((1, 3), np.float32)})] * 2
-    assert [status for status, _ in batches.answer(model, requests).results] == [framing.OK] * 2
+    assert [status for status, _ in batching.answer(model, requests).results] == [framing.OK] * 2
 
 
 def test_an_open_size_that_is_no_number_of_rows(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_an_open_size_that_is_no_number_of_rows(tmp_path: Path) -> None:
     model = asking.load("onnx", file)
     assert not model.batch, "each would get its sums on top of its neighbour's"
     requests = [asking.request({"x": np.ones(2, np.float32)})] * 2
-    assert [b"[1.0,2.0]" in payload for _, payload in batches.answer(model, requests).results] == [True, True]
+    assert [b"[1.0,2.0]" in payload for _, payload in batching.answer(model, requests).results] == [True, True]
 
 
 def test_half_floats_and_texts(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_half_floats_and_texts(tmp_path: Path) -> None:
     assert (answer["g"].tolist(), answer["u"].tolist()) == ([1.5, 2.0], texts.tolist())
     raw = b"".join(len(text).to_bytes(4, "little") + text for text in (b"one", b"two"))
     tensors = [["h", "FP16", [2], framing.JSON, b"[1,2]"], ["t", "BYTES", [2], framing.RAW, raw]]
-    [(status, payload)] = batches.answer(model, [[tensors, ["u"]]]).results
+    [(status, payload)] = batching.answer(model, [[tensors, ["u"]]]).results
     assert (status, b'["one","two"]' in payload) == (framing.OK, True)
 
 

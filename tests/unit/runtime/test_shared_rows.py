@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mizzen.protocol.tensors import Array
-from mizzen.runtime.frameworks import rows
+from mizzen.runtime.estimators import row_independence
 from mizzen.runtime.signature import TensorSpec
 
 
@@ -49,4 +49,4 @@ def as_wide_as_its_values(x: Array) -> Array:
     ],
 )  # fmt: skip
 def test_calls_are_shared_where_that_was_tried_out(function: Callable[[Array], Array], shared: bool) -> None:
-    assert rows.independent(Computes(function)) is shared
+    assert row_independence.independent(Computes(function)) is shared

@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from mizzen.protocol.frames import framing
-from mizzen.runtime import batches
+from mizzen.runtime import batching
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError
 from mizzen.runtime.signature import TensorSpec
 from tests.unit.runtime import asking
@@ -106,7 +106,7 @@ def test_rows_in_one_tensor_are_named_in_order(serve: Serve) -> None:
     answer = asking.ask(model, {"input": rows}, ["predict_proba"])
     np.testing.assert_allclose(answer["predict_proba"], fitted.predict_proba(FRAME))
     raw = b"".join(len(text).to_bytes(4, "little") + text.encode() for text in rows[1])
-    [(status, payload)] = batches.answer(model, [[[["input", "BYTES", [1, 3], framing.RAW, raw]], None]]).results
+    [(status, payload)] = batching.answer(model, [[[["input", "BYTES", [1, 3], framing.RAW, raw]], None]]).results
     assert status == framing.OK, payload
 
 
@@ -129,7 +129,7 @@ def test_one_bad_row_in_a_shared_call_fails_alone(serve: Serve) -> None:
     model = serve(pipeline().fit(FRAME, LABELS))
     good, bad = (np.array([[age, "Oslo", "true"]], object) for age in ("20", "old"))
     requests = [asking.request({"input": rows}) for rows in (good, bad, good)]
-    statuses = [status for status, _ in batches.answer(model, requests).results]
+    statuses = [status for status, _ in batching.answer(model, requests).results]
     assert statuses == [framing.OK, framing.BAD_INPUT, framing.OK]
 
 
@@ -165,7 +165,7 @@ def test_numbers_with_names_stay_an_array(serve: Serve) -> None:
     ids=["by name", "own code"],
 )
 def test_numbers_that_are_picked_by_name(tmp_path: Path, first: Any) -> None:
-    from mizzen.runtime.frameworks import estimator
+    from mizzen.runtime.estimators import estimator
     from mizzen.runtime.frameworks.model import Wanted
 
     fitted = make_pipeline(first, LogisticRegression()).fit(NUMBERS, LABELS)

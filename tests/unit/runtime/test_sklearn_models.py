@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from mizzen.protocol.frames import framing
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import batches
+from mizzen.runtime import batching
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError
 from mizzen.runtime.signature import TensorSpec
@@ -49,7 +49,7 @@ def ask(model: LoadedModel, rows: Array, outputs: list[str] | None = None) -> di
         [[["input", "FP64", [1, len(row)], framing.JSON, json.dumps(row.tolist()).encode()]], outputs] for row in rows
     ]
     together: dict[str, Any] = {}
-    for status, payload in batches.answer(model, asked).results:
+    for status, payload in batching.answer(model, asked).results:
         assert status == framing.OK, payload
         for output in json.loads(payload):
             together.setdefault(output["name"], []).append(np.array(output["data"]).reshape(output["shape"][1:]))
@@ -130,7 +130,7 @@ def test_zero_rows_and_bad_rows(serve: Serve) -> None:
     model = serve(LogisticRegression(max_iter=500).fit(ROWS, LABELS))
     empty = [[["input", "FP64", [0, 4], framing.JSON, b"[]"]], ["predict_proba"]]
     narrow = [[["input", "FP64", [1, 3], framing.JSON, b"[1,2,3]"]], None]
-    answers = batches.answer(model, [empty, narrow])
+    answers = batching.answer(model, [empty, narrow])
     assert json.loads(answers.results[0][1]) == [
         {"name": "predict_proba", "datatype": "FP64", "shape": [0, 3], "data": []}
     ]

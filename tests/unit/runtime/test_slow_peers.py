@@ -15,25 +15,25 @@ from typing import Any
 import pytest
 
 from mizzen.protocol.frames import framing, msgpack
-from mizzen.runtime import batches, server
-from mizzen.runtime.calling import Callers
+from mizzen.runtime import batching, frame_server
+from mizzen.runtime.callers import Callers
 from mizzen.runtime.frameworks import python
 from mizzen.runtime.frameworks.model import LoadedModel
-from mizzen.runtime.reloading import Reloader
+from mizzen.runtime.reload import Reloader
 from mizzen.runtime.sockets import Listener, Terminated
 
 LIMIT = 4 << 20
 BIG = 1 << 20
 
 
-def big_answers(model: LoadedModel, requests: list[Any], callers: Callers) -> batches.Answers:
-    return batches.Answers([(framing.OK, b"x" * BIG) for _ in requests], 0, 0, 0)
+def big_answers(model: LoadedModel, requests: list[Any], callers: Callers) -> batching.Answers:
+    return batching.Answers([(framing.OK, b"x" * BIG) for _ in requests], 0, 0, 0)
 
 
 @pytest.fixture
 def path(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Where a frame server with a low limit listens, in a thread of this process."""
-    monkeypatch.setattr(server, "MAX_OWED", LIMIT)
+    monkeypatch.setattr(frame_server, "MAX_OWED", LIMIT)
     model = python.PythonModel(None, dict, (), (), batch=False)
     with (
         tempfile.TemporaryDirectory(prefix="mz") as folder,
@@ -42,7 +42,7 @@ def path(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     ):
         path = str(Path(folder) / "s.sock")
         listener = Listener(path)
-        served = server.FrameServer(big_answers, model, listener, terminated, reloader, heed=lambda *_: None)
+        served = frame_server.FrameServer(big_answers, model, listener, terminated, reloader, heed=lambda *_: None)
         thread = threading.Thread(target=served.run)
         thread.start()
         yield path

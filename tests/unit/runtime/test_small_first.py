@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from mizzen.protocol.frames import framing, msgpack
-from mizzen.runtime import batches, server
-from mizzen.runtime.calling import Callers
+from mizzen.runtime import batching, frame_server
+from mizzen.runtime.callers import Callers
 from mizzen.runtime.frameworks import python
 from mizzen.runtime.frameworks.model import LoadedModel
-from mizzen.runtime.reloading import Reloader
+from mizzen.runtime.reload import Reloader
 from mizzen.runtime.sockets import Listener, Terminated
 
 LARGE = b"l" * (framing.LARGE + 1)
@@ -25,11 +25,11 @@ def test_small_frames_are_answered_before_large_ones_that_came_with_them() -> No
     began, go = threading.Event(), threading.Event()
     answered: list[list[bytes]] = []
 
-    def answer(model: LoadedModel, requests: list[Any], callers: Callers) -> batches.Answers:
+    def answer(model: LoadedModel, requests: list[Any], callers: Callers) -> batching.Answers:
         began.set()
         assert go.wait(60)
         answered.append([request[:1] for request in requests])
-        return batches.Answers([(framing.OK, b"") for _ in requests], 0, 0, 0)
+        return batching.Answers([(framing.OK, b"") for _ in requests], 0, 0, 0)
 
     model = python.PythonModel(None, dict, (), (), batch=False)
     with (
@@ -38,7 +38,7 @@ def test_small_frames_are_answered_before_large_ones_that_came_with_them() -> No
         Reloader(lambda old, _: old, str) as reloader,
     ):
         path = str(Path(folder) / "s.sock")
-        served = server.FrameServer(answer, model, Listener(path), terminated, reloader, heed=lambda *_: None)
+        served = frame_server.FrameServer(answer, model, Listener(path), terminated, reloader, heed=lambda *_: None)
         thread = threading.Thread(target=served.run)
         thread.start()
         peers = [connected(path) for _ in range(5)]

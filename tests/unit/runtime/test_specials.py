@@ -19,9 +19,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from mizzen.protocol.frames import framing
-from mizzen.runtime import batches
-from mizzen.runtime.frameworks import specials
-from mizzen.runtime.frameworks.features import Matrix
+from mizzen.runtime import batching
+from mizzen.runtime.estimators import nonfinite_probe
+from mizzen.runtime.estimators.features import Matrix
 from tests.unit.runtime.asking import load
 
 X, Y = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [3.0, 2.0]]), [0, 0, 1, 1]
@@ -50,7 +50,7 @@ def test_what_is_refused(tmp_path: Path, estimator: Any, refuses: set[str]) -> N
     assert model.refuses == refuses
     for word, value in (("NaN", np.nan), ("Infinity", np.inf)):
         rows = np.array([[1.0, value]])
-        [(status, payload)] = batches.answer(
+        [(status, payload)] = batching.answer(
             model, [[[["input", "FP64", [1, 2], framing.RAW, rows.tobytes()]], None]]
         ).results
         assert status == (framing.BAD_INPUT if word in refuses else framing.OK), payload
@@ -61,9 +61,11 @@ def test_a_wide_model_is_not_asked() -> None:
     def never(_rows: Any) -> Any:
         raise AssertionError("asked")
 
-    assert specials.found(never, Matrix(specials.MOST_COLUMNS + 1)).everywhere == frozenset()
-    assert specials.found(never, Matrix(None)).everywhere == frozenset()
-    assert specials.found(never, Matrix(1)).everywhere == frozenset(), "it takes no row of zeros: nothing is known"
+    assert nonfinite_probe.found(never, Matrix(nonfinite_probe.MOST_COLUMNS + 1)).everywhere == frozenset()
+    assert nonfinite_probe.found(never, Matrix(None)).everywhere == frozenset()
+    assert nonfinite_probe.found(never, Matrix(1)).everywhere == frozenset(), (
+        "it takes no row of zeros: nothing is known"
+    )
 
 
 def test_numbers_beyond_what_trees_compute_with(tmp_path: Path) -> None:
@@ -76,7 +78,7 @@ def test_numbers_beyond_what_trees_compute_with(tmp_path: Path) -> None:
         ("xgboost", "m.json", "holds Infinity or a number beyond 3.4e+38"),
         ("sklearn", "linear.joblib", ""),
     ):
-        [(status, payload)] = batches.answer(load(framework, tmp_path / file), [large]).results
+        [(status, payload)] = batching.answer(load(framework, tmp_path / file), [large]).results
         assert status == (framing.BAD_INPUT if fault else framing.OK)
         assert fault in payload.decode()
 
@@ -128,10 +130,10 @@ def test_columns_of_a_data_frame_each_by_itself(tmp_path: Path, request_: Any, f
     model = load("sklearn", tmp_path / "m.joblib")
     good = _columns(20, 1)
     CALLS.clear()
-    [(status, payload)] = batches.answer(model, [request_]).results
+    [(status, payload)] = batching.answer(model, [request_]).results
     assert (status, len(CALLS)) == ((framing.BAD_INPUT, 0) if fault else (framing.OK, 1))
     assert fault in payload.decode()
-    assert [status for status, _ in batches.answer(model, [good, request_, good]).results][::2] == [framing.OK] * 2
+    assert [status for status, _ in batching.answer(model, [good, request_, good]).results][::2] == [framing.OK] * 2
 
 
 def test_rows_without_names(tmp_path: Path) -> None:
@@ -149,7 +151,7 @@ def test_rows_without_names(tmp_path: Path) -> None:
     ):
         model = load("sklearn", tmp_path / f"{name}.joblib")
         CALLS.clear()
-        [(status, payload)] = batches.answer(model, [[[given], None]]).results
+        [(status, payload)] = batching.answer(model, [[[given], None]]).results
         assert status == framing.BAD_INPUT
         assert fault in payload.decode()
         assert CALLS == []

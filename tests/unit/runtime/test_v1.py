@@ -14,7 +14,7 @@ import pytest
 from mizzen.protocol import json_codec, json_size
 from mizzen.protocol.frames import framing
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import batches
+from mizzen.runtime import batching
 from mizzen.runtime.signature import TensorSpec
 
 MATRIX = (TensorSpec("input", "FP64", (-1, 2)),)
@@ -57,7 +57,7 @@ def _codec(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def ask(model: Given, body: Any) -> tuple[int, Any]:
     text = body if isinstance(body, bytes) else json.dumps(body).encode()
-    [(status, payload)] = batches.answer(model, [[text]]).results
+    [(status, payload)] = batching.answer(model, [[text]]).results
     return status, json.loads(payload) if status == framing.OK else payload.decode()
 
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from mizzen import frameworks
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import threads
-from mizzen.runtime.frameworks import estimator, pickles
-from mizzen.runtime.frameworks.features import INPUT
+from mizzen.runtime.estimators import estimator
+from mizzen.runtime.estimators.features import INPUT
+from mizzen.runtime.estimators.warmup import tried
+from mizzen.runtime.frameworks import pickles
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact
-from mizzen.runtime.frameworks.warmup import tried
+from mizzen.runtime.limits import threads
 from mizzen.runtime.signature import TensorSpec
 
 

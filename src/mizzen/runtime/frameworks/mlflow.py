@@ -16,9 +16,9 @@ from typing import Any
 import yaml
 
 from mizzen import frameworks
-from mizzen.runtime import missing
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact, demand_trust
+from mizzen.runtime.limits import install_hints
 
 DESCRIPTION = "MLmodel"
 
@@ -42,7 +42,7 @@ def load(wanted: Wanted, folder: Path) -> LoadedModel:
     try:
         from mizzen.runtime.frameworks import pyfunc
     except ModuleNotFoundError as error:
-        advice = missing.advice(str(error.name), os.environ, frameworks.TABLE["mlflow"])
+        advice = install_hints.advice(str(error.name), os.environ, frameworks.TABLE["mlflow"])
         raise LoadError(f"'{wanted.entrypoint}' needs {error.name}, which is not installed: {advice}") from error
     return pyfunc.load(wanted, folder / home, description)
 

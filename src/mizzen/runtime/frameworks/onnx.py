@@ -19,11 +19,11 @@ import onnxruntime
 
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import threads
-from mizzen.runtime.frameworks import rows
-from mizzen.runtime.frameworks.features import decoded
+from mizzen.runtime.estimators import row_independence
+from mizzen.runtime.estimators.features import decoded
+from mizzen.runtime.estimators.warmup import made_up, tried
 from mizzen.runtime.frameworks.model import LoadError, Wanted, artifact
-from mizzen.runtime.frameworks.warmup import made_up, tried
+from mizzen.runtime.limits import threads
 from mizzen.runtime.signature import TensorSpec
 
 _TYPES = {
@@ -48,7 +48,7 @@ def load(wanted: Wanted, folder: Path) -> OnnxModel:
     batch = bool(inputs) and all(spec.shape[:1] == (-1,) for spec in (*inputs, *outputs))
     model = OnnxModel(session, inputs, outputs, batch)
     outputs = _agreed(outputs, tried(model, made_up(inputs), outputs))
-    return replace(model, outputs=outputs, batch=batch and rows.independent(model))
+    return replace(model, outputs=outputs, batch=batch and row_independence.independent(model))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ import pandas as pd
 
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
-from mizzen.runtime.frameworks.features import INPUT, decoded
+from mizzen.runtime.estimators.features import INPUT, decoded
+from mizzen.runtime.estimators.warmup import made_up, tried
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted
-from mizzen.runtime.frameworks.warmup import made_up, tried
 from mizzen.runtime.signature import TensorSpec
 
 OUTPUT = "predict"

@@ -20,10 +20,11 @@ import torch
 
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import devices, threads
-from mizzen.runtime.frameworks import programs, rows
+from mizzen.runtime.estimators import row_independence
+from mizzen.runtime.estimators.warmup import made_up
+from mizzen.runtime.frameworks import torch_programs
 from mizzen.runtime.frameworks.model import BadInput, LoadedModel, LoadError, Wanted, artifact, demand_trust
-from mizzen.runtime.frameworks.warmup import made_up
+from mizzen.runtime.limits import gpu_share, threads
 from mizzen.runtime.signature import TensorSpec
 
 _WARM = 3
@@ -38,7 +39,7 @@ def load(wanted: Wanted, folder: Path) -> LoadedModel:
         f"'{wanted.entrypoint}' is a program of PyTorch, which can run code when it is loaded", trusted=wanted.trusted
     )
     device = _set_up(os.environ)
-    if programs.exported(file):
+    if torch_programs.exported(file):
         return _exported(wanted, file, device)
     return _scripted(wanted, file, device)
 
@@ -118,7 +119,7 @@ def _set_up(environ: Mapping[str, str]) -> str:
     most = threads.allowed(environ)
     if most is not None:
         torch.set_num_threads(most)
-    share = devices.share(environ)
+    share = gpu_share.share(environ)
     if share is None:
         return "cpu"
     if not torch.cuda.is_available():
@@ -130,7 +131,7 @@ def _set_up(environ: Mapping[str, str]) -> str:
 
 
 def _scripted(wanted: Wanted, file: Path, device: str) -> LoadedModel:
-    advice = programs.no_program(file)
+    advice = torch_programs.no_program(file)
     if advice:
         raise LoadError(f"'{wanted.entrypoint}' is {advice}")
     try:
@@ -156,7 +157,7 @@ def _scripted(wanted: Wanted, file: Path, device: str) -> LoadedModel:
 def _exported(wanted: Wanted, file: Path, device: str) -> LoadedModel:
     try:
         program = torch.export.load(str(file))
-        inputs, arguments = programs.inputs(program)
+        inputs, arguments = torch_programs.inputs(program)
         module = program.module().to(device) if device != "cpu" else program.module()
     except LoadError:
         raise
@@ -164,7 +165,7 @@ def _exported(wanted: Wanted, file: Path, device: str) -> LoadedModel:
         raise LoadError(f"PyTorch cannot load '{wanted.entrypoint}': {_first_line(error)}") from error
     names = tuple(spec.name for spec in inputs)
     model = TorchModel(module, arguments, names, len(names), device, None, _names_of(wanted.outputs), inputs)
-    return _ready(model, may_batch=programs.open_rows(program))
+    return _ready(model, may_batch=torch_programs.open_rows(program))
 
 
 def _ready(model: TorchModel, *, may_batch: bool) -> LoadedModel:
@@ -172,7 +173,7 @@ def _ready(model: TorchModel, *, may_batch: bool) -> LoadedModel:
     if not model.inputs:
         return model
     model = replace(model, outputs=_seen(model))
-    return replace(model, batch=may_batch and rows.are_open(model) and rows.independent(model))
+    return replace(model, batch=may_batch and row_independence.are_open(model) and row_independence.independent(model))
 
 
 def _seen(model: TorchModel) -> tuple[TensorSpec, ...]:

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 from mizzen import frameworks, plugins
 from mizzen.frameworks import Framework
-from mizzen.runtime import declared, missing
+from mizzen.runtime import declared_signature
+from mizzen.runtime.estimators.warmup import warm_up
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Reloads, Wanted
-from mizzen.runtime.frameworks.warmup import warm_up
+from mizzen.runtime.limits import install_hints
 from mizzen.runtime.signature import TensorSpec
 
 
@@ -35,7 +36,7 @@ def load(
 
 
 def load_wanted(wanted: Wanted, folder: Path) -> LoadedModel:
-    model = declared.applied(loader(wanted.framework)(wanted, folder), wanted.inputs, wanted.outputs)
+    model = declared_signature.applied(loader(wanted.framework)(wanted, folder), wanted.inputs, wanted.outputs)
     if wanted.framework == "python":  # the others have been called, to learn what they give
         warm_up(model)
     return model
@@ -50,7 +51,7 @@ def loader(name: str) -> Loader:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in found.packages:
             raise
-        advice = missing.advice(str(error.name), os.environ, found)
+        advice = install_hints.advice(str(error.name), os.environ, found)
         raise LoadError(f"framework '{name}' needs {error.name}, which is not installed: {advice}") from error
     except Exception as error:
         # A library that is there and cannot be loaded: a system library it needs, or a build for another numpy.
@@ -66,7 +67,7 @@ def reloaded(model: LoadedModel, wanted: Wanted, folder: Path) -> LoadedModel:
     """
     inner = _inner(model)
     if isinstance(inner, Reloads):
-        new = declared.applied(inner.reload(folder), wanted.inputs, wanted.outputs)
+        new = declared_signature.applied(inner.reload(folder), wanted.inputs, wanted.outputs)
     elif wanted.framework == "python":
         raise LoadError("this model has no reload(path): only a restart brings it new parameters")
     else:
@@ -88,7 +89,7 @@ def told(model: LoadedModel) -> Callable[[Mapping[str, Any]], None] | None:
 
 
 def _inner(model: LoadedModel) -> LoadedModel:
-    return model.model if isinstance(model, declared.DeclaredModel) else model
+    return model.model if isinstance(model, declared_signature.DeclaredModel) else model
 
 
 def _signature(model: LoadedModel) -> tuple[object, ...]:

@@ -8,9 +8,10 @@ from typing import Any
 
 import joblib  # noqa: F401 - what is missing is to be told before the file is looked at
 
-from mizzen.runtime import missing
-from mizzen.runtime.frameworks import estimator, pickles
+from mizzen.runtime.estimators import estimator
+from mizzen.runtime.frameworks import pickles
 from mizzen.runtime.frameworks.model import LoadError, Wanted, artifact, demand_trust
+from mizzen.runtime.limits import install_hints
 
 
 def load(wanted: Wanted, folder: Path) -> estimator.EstimatorModel:
@@ -25,7 +26,7 @@ def _from_skops(wanted: Wanted, folder: Path) -> Any:
     try:
         import skops.io
     except ImportError as error:
-        advice = missing.advice("skops", os.environ)
+        advice = install_hints.advice("skops", os.environ)
         raise LoadError(f"'{wanted.entrypoint}' needs skops: {advice} ({error})") from error
     try:
         unknown = skops.io.get_untrusted_types(file=file)

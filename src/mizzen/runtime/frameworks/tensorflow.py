@@ -23,10 +23,10 @@ import tensorflow as tf
 
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import devices, threads
-from mizzen.runtime.frameworks import rows
+from mizzen.runtime.estimators import row_independence
+from mizzen.runtime.estimators.warmup import made_up, tried
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact, demand_trust
-from mizzen.runtime.frameworks.warmup import made_up, tried
+from mizzen.runtime.limits import gpu_share, threads
 from mizzen.runtime.signature import TensorSpec
 
 SIGNATURE = "MIZZEN_SIGNATURE"
@@ -46,7 +46,7 @@ def load(wanted: Wanted, folder: Path) -> LoadedModel:
     seen = {spec.name: spec.shape for spec in tried(model, made_up(inputs), outputs)}
     outputs = tuple(spec if spec.shape else replace(spec, shape=seen[spec.name]) for spec in outputs)
     model = replace(model, outputs=outputs)
-    return replace(model, batch=rows.are_open(model) and rows.independent(model))
+    return replace(model, batch=row_independence.are_open(model) and row_independence.independent(model))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def _set_up(environ: Mapping[str, str]) -> None:
     """What can be said once for a process, before the first graph is run. A second model of the same process, which
     takes the place of the first, finds it said already."""
     most = threads.allowed(environ)
-    share, memory = devices.share(environ), devices.memory(environ)
+    share, memory = gpu_share.share(environ), gpu_share.memory(environ)
     try:
         if most is not None:
             tf.config.threading.set_intra_op_parallelism_threads(most)

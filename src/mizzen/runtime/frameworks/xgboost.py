@@ -17,12 +17,13 @@ import xgboost
 
 from mizzen import frameworks
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import missing, threads
-from mizzen.runtime.frameworks import estimator, pickles
-from mizzen.runtime.frameworks.features import INPUT
+from mizzen.runtime.estimators import estimator
+from mizzen.runtime.estimators.features import INPUT
+from mizzen.runtime.estimators.nonfinite_probe import demand_small
+from mizzen.runtime.estimators.warmup import tried
+from mizzen.runtime.frameworks import pickles
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact
-from mizzen.runtime.frameworks.specials import demand_small
-from mizzen.runtime.frameworks.warmup import tried
+from mizzen.runtime.limits import install_hints, threads
 from mizzen.runtime.signature import TensorSpec
 
 _WRAPPERS = {"classifier": "XGBClassifier", "regressor": "XGBRegressor", "ranker": "XGBRanker"}
@@ -90,7 +91,7 @@ def _read(file: Path) -> Any:
     try:
         wrapper = getattr(xgboost, name)()
     except ImportError as error:
-        advice = missing.advice("sklearn", os.environ)
+        advice = install_hints.advice("sklearn", os.environ)
         raise LoadError(f"'{file.name}' is of an {name}, which needs scikit-learn: {advice}") from error
     wrapper.load_model(file)
     most = threads.allowed(os.environ)

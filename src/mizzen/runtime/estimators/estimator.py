@@ -16,12 +16,12 @@ import numpy as np
 
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import threads
-from mizzen.runtime.frameworks import columns, features, linear, specials
-from mizzen.runtime.frameworks.columns import Column
-from mizzen.runtime.frameworks.features import Features
+from mizzen.runtime.estimators import columns, features, linear_fast_path, nonfinite_probe
+from mizzen.runtime.estimators.columns import Column
+from mizzen.runtime.estimators.features import Features
+from mizzen.runtime.estimators.nonfinite_probe import Refusals
 from mizzen.runtime.frameworks.model import LoadError, Wanted
-from mizzen.runtime.frameworks.specials import Refusals
+from mizzen.runtime.limits import threads
 from mizzen.runtime.signature import TensorSpec
 
 METHODS = ("predict", "predict_proba", "decision_function", "transform")
@@ -52,7 +52,7 @@ class EstimatorModel:
     outputs: tuple[TensorSpec, ...]
     framework: str
     refusals: Refusals
-    shortcuts: Mapping[str, linear.Method]
+    shortcuts: Mapping[str, linear_fast_path.Method]
     strict: bool = True
     batch: bool = True
 
@@ -60,9 +60,11 @@ class EstimatorModel:
     def warmed_up(cls, estimator: Any, methods: tuple[str, ...], taken: Features, framework: str) -> EstimatorModel:
         """One call with a made-up row per method: loads what is lazy, and shows what the outputs look like."""
         outputs = tuple(_output_spec(estimator, method, taken) for method in methods)
-        refusals = specials.found(getattr(estimator, methods[0]), taken)
+        refusals = nonfinite_probe.found(getattr(estimator, methods[0]), taken)
         width = taken.width if isinstance(taken, features.Matrix) else None
-        return cls(estimator, taken, taken.inputs, outputs, framework, refusals, linear.shortcuts(estimator, width))
+        return cls(
+            estimator, taken, taken.inputs, outputs, framework, refusals, linear_fast_path.shortcuts(estimator, width)
+        )
 
     @property
     def refuses(self) -> frozenset[str]:
@@ -86,8 +88,8 @@ class EstimatorModel:
     def close(self) -> None:
         pass
 
-    def _method(self, name: str) -> linear.Method:
-        method: linear.Method = self.shortcuts.get(name) or getattr(self.estimator, name)
+    def _method(self, name: str) -> linear_fast_path.Method:
+        method: linear_fast_path.Method = self.shortcuts.get(name) or getattr(self.estimator, name)
         return method
 
 

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import missing
-from mizzen.runtime.frameworks.columns import Column
+from mizzen.runtime.estimators.columns import Column
 from mizzen.runtime.frameworks.model import BadInput, LoadError
+from mizzen.runtime.limits import install_hints
 from mizzen.runtime.signature import TensorSpec
 
 INPUT = "input"
@@ -229,7 +229,7 @@ def demand_pandas() -> None:
     try:
         import pandas  # noqa: F401
     except ImportError as error:
-        advice = missing.advice("pandas", os.environ)
+        advice = install_hints.advice("pandas", os.environ)
         raise LoadError(f"this model was fitted on a DataFrame and needs pandas: {advice} ({error})") from error
 
 

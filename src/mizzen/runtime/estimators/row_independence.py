@@ -7,8 +7,8 @@ import logging
 import numpy as np
 
 from mizzen.protocol.tensors import Array
+from mizzen.runtime.estimators.warmup import made_up
 from mizzen.runtime.frameworks.model import LoadedModel
-from mizzen.runtime.frameworks.warmup import made_up
 
 log = logging.getLogger("mizzen.runtime")
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mizzen.protocol.tensors import Array
-from mizzen.runtime.frameworks.features import Features, Matrix
+from mizzen.runtime.estimators.features import Features, Matrix
 from mizzen.runtime.frameworks.model import BadInput
 from mizzen.runtime.inputs import INSTEAD
 

@@ -19,13 +19,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mizzen.protocol.frames import framing, large_frames, msgpack
-from mizzen.runtime import batches, feedback
-from mizzen.runtime.calling import Callers
+from mizzen.runtime import batching, feedback
+from mizzen.runtime.callers import Callers
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel
-from mizzen.runtime.reloading import Reload, Reloader
+from mizzen.runtime.limits.watchdog import Watchdog
+from mizzen.runtime.reload import Reload, Reloader
 from mizzen.runtime.sockets import Connection, Listener, Terminated
-from mizzen.runtime.watchdog import Watchdog
 
 MAX_OWED = 256 << 20
 """Bytes a peer may leave unread before it loses its connection."""
@@ -48,9 +48,9 @@ def serve(
     those are called that the model was made of.
     """
 
-    def answer(model: LoadedModel, requests: list[Any], callers: Callers) -> batches.Answers:
+    def answer(model: LoadedModel, requests: list[Any], callers: Callers) -> batching.Answers:
         try:
-            return batches.answer(model, requests, callers, running=watchdog.running)
+            return batching.answer(model, requests, callers, running=watchdog.running)
         finally:
             terminated.arm()  # the model's code may have taken TERM for itself
 
@@ -61,7 +61,7 @@ def serve(
             terminated.arm()
 
     watchdog.start()
-    with Terminated() as terminated, Listener(path) as listener, Reloader(load, batches.described) as reloader:
+    with Terminated() as terminated, Listener(path) as listener, Reloader(load, batching.described) as reloader:
         log.info("ready: pid %d listens on %s", os.getpid(), path)
         return FrameServer(answer, model, listener, terminated, reloader, heed=heed, files=files).run()
 
@@ -81,7 +81,7 @@ class _Work(NamedTuple):
 class FrameServer:
     def __init__(
         self,
-        answer: Callable[[LoadedModel, list[Any], Callers], batches.Answers],
+        answer: Callable[[LoadedModel, list[Any], Callers], batching.Answers],
         model: LoadedModel,
         listener: Listener,
         terminated: Terminated,
@@ -314,7 +314,7 @@ def _refusal(id_: int, message: str, version: int) -> bytes:
 
 
 def _reply_frame(
-    id_: int, service_us: int, results: list[batches.Result], version: int, times: Sequence[int] = ()
+    id_: int, service_us: int, results: list[batching.Result], version: int, times: Sequence[int] = ()
 ) -> bytes:
     body = msgpack.pack([service_us, results, *times])
     if len(body) > framing.MAX_FRAME - framing.HEADER.size:

@@ -10,7 +10,7 @@ import os
 import traceback
 from collections.abc import Mapping
 
-from mizzen.runtime import watchdog
+from mizzen.runtime.limits import watchdog
 
 VARIABLE = "MIZZEN_MEMORY"
 EXIT_OUT_OF_MEMORY = 71
