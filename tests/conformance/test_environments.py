@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.engines.local.environments import pythons
+from mizzen.engines.local.environments import interpreters
 from tests.support import planes
 
 TRAINED = """
@@ -82,8 +82,8 @@ def test_two_releases_of_scikit_learn_side_by_side(plane: planes.TestPlane, tmp_
 @pytest.mark.parametrize(("python", "numpy"), PYTHONS)
 def test_pythons_and_numpys_that_are_not_ours(plane: planes.TestPlane, tmp_path: Path, python: str, numpy: str) -> None:
     try:
-        pythons.find(python, os.environ)
-    except pythons.NotHere as absent:
+        interpreters.find(python, os.environ)
+    except interpreters.NotHere as absent:
         pytest.skip(str(absent))
     name = f"py-{python.replace('.', '-')}"
     (tmp_path / "doubles.py").write_text(DOUBLES)

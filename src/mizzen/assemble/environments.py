@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.engines.local.environments import recipe
-from mizzen.engines.local.environments.environments import Making
+from mizzen.engines.local.environments import spec
+from mizzen.engines.local.environments.lifecycle import Making
 from mizzen.settings import Settings
 
 _EVERY = 900.0
@@ -37,4 +37,4 @@ async def keep_clearing(engine: LocalEngine, hours: float, *, every: float = _EV
 
 def kept(data_dir: Path) -> list[dict[str, Any]]:
     """What is known of each, the one that was used last first. Blocking."""
-    return [asdict(one) for one in recipe.kept(data_dir)]
+    return [asdict(one) for one in spec.kept(data_dir)]

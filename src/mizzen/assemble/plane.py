@@ -42,8 +42,8 @@ from mizzen.controllers.table import TablePublisher
 from mizzen.controllers.traffic import Traffic
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
-from mizzen.engines.local import devices
 from mizzen.engines.local.engine import LocalEngine
+from mizzen.engines.local.gpus import discovery
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Ref
 from mizzen.protocol.gateway_files import counts, demand, table_acks
@@ -98,7 +98,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     blobs, told_to_runners = await training.blobs_of(settings, vault, room)
     making = environments.making(settings)
     await asyncio.to_thread(_look_for_plugins)
-    gpus = await asyncio.to_thread(devices.found, settings.gpus)
+    gpus = await asyncio.to_thread(discovery.found, settings.gpus)
     engine = LocalEngine(
         home, blobs, python=sys.executable, reveal=vault.reveal, making=making, gpus=gpus,
         blob_env=training.disk_marks(settings), blob_secrets=told_to_runners,

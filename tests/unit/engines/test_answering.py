@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.engines.local.answering import PORT_NAMES, expand, expanded
-from mizzen.engines.local.replicas import Place, process_of
+from mizzen.engines.local.http_env import PORT_NAMES, expand, expanded
+from mizzen.engines.local.process_specs import Place, process_of
 from mizzen.kinds.workload import WorkloadSpec
 from mizzen.supervisor.home import Home
 from mizzen.supervisor.protocol import ProcessSpec

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.engines.local.environments import parts, pythons, telling, tools
-from mizzen.engines.local.environments.environments import retry_after
-from mizzen.engines.local.environments.recipe import EnvironmentPlace, Recipe
-from mizzen.engines.local.replicas import Built, Place, process_of
+from mizzen.engines.local.environments import build_output, installers, interpreters, runtime_bundle
+from mizzen.engines.local.environments.lifecycle import retry_after
+from mizzen.engines.local.environments.spec import EnvironmentPlace, Recipe
+from mizzen.engines.local.process_specs import Built, Place, process_of
 from mizzen.kinds.text.requirements import OLDEST
 from mizzen.kinds.workload import Environment, WorkloadSpec
 from mizzen.supervisor.home import Home
@@ -38,9 +38,9 @@ def test_the_same_packages_for_the_same_python_are_one_environment() -> None:
 
 
 def test_a_folder_with_the_runtime_and_nothing_else_of_ours(tmp_path: Path) -> None:
-    folder = parts.laid_out(tmp_path)
-    assert parts.laid_out(tmp_path) == folder
-    assert {path.name for path in (folder / "mizzen").iterdir()} == {*parts.MODULES}
+    folder = runtime_bundle.laid_out(tmp_path)
+    assert runtime_bundle.laid_out(tmp_path) == folder
+    assert {path.name for path in (folder / "mizzen").iterdir()} == {*runtime_bundle.MODULES}
     asked = (
         "import sys, mizzen.runtime.process, mizzen.runtime.frameworks.python\n"
         "found = {name.partition('.')[0] for name in sys.modules} & {'pydantic', 'starlette', 'msgspec', 'rich'}\n"
@@ -73,15 +73,15 @@ def test_another_release_has_a_folder_of_its_own(tmp_path: Path) -> None:
         (package / name).mkdir(parents=True)
     for name in ("__init__.py", "frameworks.py", "plugins.py", "runtime/a.py"):
         (package / name).write_text("one")
-    first = parts.laid_out(tmp_path / "d", package)
+    first = runtime_bundle.laid_out(tmp_path / "d", package)
     (package / "runtime" / "a.py").write_text("two")
-    second = parts.laid_out(tmp_path / "d", package)
+    second = runtime_bundle.laid_out(tmp_path / "d", package)
     assert first != second
     assert (first / "mizzen" / "runtime" / "a.py").read_text() == "one"
 
 
 def test_packages_are_not_told_what_the_plane_was_started_with() -> None:
-    known = tools.environment({
+    known = installers.environment({
         "PATH": "/bin", "HOME": "/h", "UV_INDEX_URL": "u", "PIP_INDEX_URL": "p", "https_proxy": "x",
         "SSL_CERT_FILE": "c", "MIZZEN_TOKEN": "t", "AWS_SECRET_ACCESS_KEY": "s", "DATABASE_URL": "d",
         "PYTHONPATH": "/ours", "PIP_TARGET": "/elsewhere", "UV_PYTHON_DOWNLOADS": "automatic", "UV_SYSTEM_PYTHON": "1",
@@ -95,26 +95,26 @@ def test_packages_are_not_told_what_the_plane_was_started_with() -> None:
 
 
 def test_which_tool_builds(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tools.chosen("auto", os.environ) == "uv"
-    assert tools.chosen("pip", os.environ) == "pip"
-    monkeypatch.setattr(tools, "uv", lambda _environ: None)
-    assert tools.chosen("auto", {}) == "pip"
-    with pytest.raises(tools.NoTool, match=r"mizzen\[environments\]"):
-        tools.chosen("uv", {})
+    assert installers.chosen("auto", os.environ) == "uv"
+    assert installers.chosen("pip", os.environ) == "pip"
+    monkeypatch.setattr(installers, "uv", lambda _environ: None)
+    assert installers.chosen("auto", {}) == "pip"
+    with pytest.raises(installers.NoTool, match=r"mizzen\[environments\]"):
+        installers.chosen("uv", {})
 
 
 @pytest.mark.parametrize("tool", ["uv", "pip"])
 def test_a_folder_of_wheels_is_all_that_is_asked(tool: str, tmp_path: Path) -> None:
     place = EnvironmentPlace(tmp_path, "k")
-    *_, install = tools.commands(tool, place, "python3", tmp_path / "r", wheels="/wheels", environ=os.environ)
+    *_, install = installers.commands(tool, place, "python3", tmp_path / "r", wheels="/wheels", environ=os.environ)
     assert install[install.index("--no-index") :][:3] == ["--no-index", "--find-links", "/wheels"]
-    *_, install = tools.commands(tool, place, "python3", tmp_path / "r", wheels="", environ=os.environ)
+    *_, install = installers.commands(tool, place, "python3", tmp_path / "r", wheels="", environ=os.environ)
     assert "--no-index" not in install
 
 
 def test_our_own_python_is_found_without_looking() -> None:
     for wanted in (OURS, f"{OURS}.{sys.version_info.micro}"):
-        assert pythons.find(wanted, {}).path == sys.executable
+        assert interpreters.find(wanted, {}).path == sys.executable
 
 
 def test_others_are_looked_for_on_the_path_and_among_those_that_pyenv_has(tmp_path: Path) -> None:
@@ -123,12 +123,12 @@ def test_others_are_looked_for_on_the_path_and_among_those_that_pyenv_has(tmp_pa
     _interpreter(pyenv / "versions" / "3.98.1" / "bin" / "python3", "echo 3.98.1")
     _interpreter(pyenv / "versions" / "3.97.2" / "bin" / "python3", "echo 3.97.2")
     environ = {"PATH": str(shims), "PYENV_ROOT": str(pyenv), "HOME": str(tmp_path)}
-    found = pythons.find("3.98", environ)
+    found = interpreters.find("3.98", environ)
     assert (found.version, found.path) == ("3.98.1", str(pyenv / "versions" / "3.98.1" / "bin" / "python3"))
-    assert pythons.find("3.97.2", environ).version == "3.97.2"
+    assert interpreters.find("3.97.2", environ).version == "3.97.2"
     ours = ".".join(map(str, sys.version_info[:3]))
-    with pytest.raises(pythons.NotHere, match=rf"no Python 3.96 .* found were {ours}, 3.97.2, 3.98, 3.98.1\."):
-        pythons.find("3.96", environ)
+    with pytest.raises(interpreters.NotHere, match=rf"no Python 3.96 .* found were {ours}, 3.97.2, 3.98, 3.98.1\."):
+        interpreters.find("3.96", environ)
 
 
 def _interpreter(path: Path, script: str) -> None:
@@ -151,7 +151,7 @@ def _interpreter(path: Path, script: str) -> None:
     ],
 )
 def test_how_far_it_is(line: str, step: str | None) -> None:
-    assert telling.step(line) == step
+    assert build_output.step(line) == step
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_how_far_it_is(line: str, step: str | None) -> None:
     ],
 )
 def test_why_it_gave_up(printed: str, why: str | None) -> None:
-    told = telling.reason(printed.splitlines())
+    told = build_output.reason(printed.splitlines())
     assert told == why if why is not None else told.startswith("No matching distribution found for a==9 (is the name")
 
 
@@ -203,7 +203,7 @@ def test_what_the_runtime_is_made_of_is_no_newer_than_the_oldest_python(tmp_path
         "typing": {"Self", "Never", "LiteralString", "assert_never", "override", "Unpack", "TypeVarTuple"},
         "enum": {"StrEnum"}, "datetime": {"UTC"}, "asyncio": {"TaskGroup", "timeout"}, "contextlib": {"chdir"},
     }  # fmt: skip
-    for file in parts.laid_out(tmp_path).rglob("*.py"):
+    for file in runtime_bundle.laid_out(tmp_path).rglob("*.py"):
         tree = ast.parse(file.read_text(), feature_version=OLDEST)
         typing_only = {
             inner for node in ast.walk(tree)

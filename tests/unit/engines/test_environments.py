@@ -20,9 +20,9 @@ from mizzen.blobs.disk_room import Room
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.engine import Observation
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.engines.local.environments.environments import AT_ONCE, Environments, Making, log_of
-from mizzen.engines.local.environments.recipe import EnvironmentPlace, Recipe, kept, root_of, still_going
-from mizzen.engines.local.replicas import Built, Obstacle
+from mizzen.engines.local.environments.lifecycle import AT_ONCE, Environments, Making, log_of
+from mizzen.engines.local.environments.spec import EnvironmentPlace, Recipe, kept, root_of, still_going
+from mizzen.engines.local.process_specs import Built, Obstacle
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import Environment
 from mizzen.supervisor.client import Client

@@ -13,7 +13,7 @@ import psutil
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.engine import Capability, Observation
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.engines.local.gpus import Device
+from mizzen.engines.local.gpus.allocation import Device
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import WorkloadStatus
 from tests.support.supervised import Supervised, supervised

@@ -11,7 +11,7 @@ import pytest
 
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.engines.local.replicas import Place, memory_of, process_of, retry_after, status_of, threads_of
+from mizzen.engines.local.process_specs import Place, memory_of, process_of, retry_after, status_of, threads_of
 from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, WorkloadSpec
 from mizzen.runtime.limits import memory
 from mizzen.supervisor.home import Home

@@ -14,8 +14,8 @@ from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.engine import Observation
 from mizzen.engines.local import logs
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.engines.local.probe import Readiness
-from mizzen.engines.local.replicas import Place, process_of, split_key, status_of
+from mizzen.engines.local.frame_probe import Readiness
+from mizzen.engines.local.process_specs import Place, process_of, split_key, status_of
 from mizzen.errors import MizzenError, NotFound
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus

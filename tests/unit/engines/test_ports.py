@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.engines.local.ports import CHOICE, Ports, is_free, lasting_ports
-from mizzen.engines.local.replicas import Place
+from mizzen.engines.local.process_specs import Place
 from mizzen.errors import Unavailable
 from mizzen.kinds.workload import ReplicaStatus
 from mizzen.supervisor.home import Home, write_json

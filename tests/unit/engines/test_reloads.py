@@ -16,7 +16,7 @@ import pytest
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.engine import Observation
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.engines.local.replicas import Place, artifacts_digest
+from mizzen.engines.local.process_specs import Place, artifacts_digest
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.workload import RELOAD_REFUSED, WorkloadSpec
 from tests.contract.engines import observed, ready, reported, workload

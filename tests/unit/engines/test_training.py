@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mizzen.engines.local import training
-from mizzen.engines.local.replicas import Built, Obstacle, Place
-from mizzen.engines.local.training import PUTTING_AWAY, Found, attempt_in, look, runner_of, status_of, task_of
+from mizzen.engines.local import runner_specs
+from mizzen.engines.local.process_specs import Built, Obstacle, Place
+from mizzen.engines.local.runner_specs import PUTTING_AWAY, Found, attempt_in, look, runner_of, status_of, task_of
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec
 from mizzen.runs import records
 from mizzen.runs.records import Exit, File, Phase, Report, Task
@@ -107,26 +107,26 @@ def test_a_task_says_all_that_the_workload_does(tmp_path: Path) -> None:
     assert task.files == (File("train.py", digest, 3),)
     assert task.dataset == {"http": {"url": "http://127.0.0.1/d.tar.gz"}}
     assert (task.type, task.index, task.several, task.trusted, task.grace) == ("worker", 1, True, True, 5)
-    training.write(place(tmp_path), given, "lab")
-    where = training.place_of(place(tmp_path), given)
+    runner_specs.write(place(tmp_path), given, "lab")
+    where = runner_specs.place_of(place(tmp_path), given)
     assert Task.from_json(records.read(where.task) or {}) == task
     written = where.task.stat()
-    training.write(place(tmp_path), given, "lab")
+    runner_specs.write(place(tmp_path), given, "lab")
     assert where.task.stat() == written, "it is written only when it is another one"
 
 
 def test_what_a_runner_before_it_reported_is_forgotten_at_a_start(tmp_path: Path) -> None:
     given, home = spec(task={"attempt": 2}), place(tmp_path)
-    where = training.place_of(home, given)
+    where = runner_specs.place_of(home, given)
     records.write(where.report, report("running").to_json())
     assert look(where, 2).report == report("running")
     assert look(where, 3).report is None, "it is of another attempt"
-    training.write(home, given, "default")
+    runner_specs.write(home, given, "default")
     assert look(where, 2) == Found()
 
 
 def test_what_lies_there_is_found(tmp_path: Path) -> None:
-    where = training.place_of(place(tmp_path), spec())
+    where = runner_specs.place_of(place(tmp_path), spec())
     assert look(where, 0) == Found()
     end = Exit(0, code=3, ended=NOON)
     records.write(where.exit(0), end.to_json())
@@ -202,7 +202,7 @@ def test_without_a_supervisor_what_was_told_of_this_attempt_stands() -> None:
 
 def test_an_end_that_was_told_is_of_one_attempt() -> None:
     over = status(Found(exit=Exit(2, code=0)))
-    assert training.ended(over, 2)
-    assert not training.ended(over, 3)
-    assert not training.ended(status(), 2)
-    assert not training.ended(None, 2)
+    assert runner_specs.ended(over, 2)
+    assert not runner_specs.ended(over, 3)
+    assert not runner_specs.ended(status(), 2)
+    assert not runner_specs.ended(None, 2)

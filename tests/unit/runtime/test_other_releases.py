@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.engines.local.probe import Probe
+from mizzen.engines.local.frame_probe import Probe
 from mizzen.protocol.frames import framing, msgpack
 from tests.support import releases
 from tests.unit.runtime.test_runtime_process import PYTHON, Runtime

@@ -17,14 +17,14 @@ from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.engines.engine import Capability, Observation
 from mizzen.engines.local import logs
-from mizzen.engines.local.environments.environments import NO_ROOM, Environments, Making
-from mizzen.engines.local.gpus import Device
-from mizzen.engines.local.holdings import Given, Gpus
+from mizzen.engines.local.environments.lifecycle import NO_ROOM, Environments, Making
+from mizzen.engines.local.gpus.allocation import Device
+from mizzen.engines.local.gpus.usage import Given, Gpus
 from mizzen.engines.local.http_probe import PACE, Pace
+from mizzen.engines.local.observation import Sight
 from mizzen.engines.local.ports import Ports
-from mizzen.engines.local.preparing import Prepared, Preparing, Reveal, no_secrets
-from mizzen.engines.local.reloads import Reloads
-from mizzen.engines.local.replicas import (
+from mizzen.engines.local.prepare import Prepared, Preparing, Reveal, no_secrets
+from mizzen.engines.local.process_specs import (
     Obstacle,
     Place,
     artifacts_digest,
@@ -37,8 +37,8 @@ from mizzen.engines.local.replicas import (
     threads_of,
     unseen,
 )
-from mizzen.engines.local.sight import Sight
-from mizzen.engines.local.tasks import Tasks
+from mizzen.engines.local.reloads import Reloads
+from mizzen.engines.local.training_tasks import Tasks
 from mizzen.errors import Invalid, NoRoom, NotFound, Unavailable
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec, WorkloadStatus

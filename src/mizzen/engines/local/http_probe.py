@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from mizzen.engines.local.probe import RETRY, Readiness, Said
+from mizzen.engines.local.frame_probe import RETRY, Readiness, Said
 from mizzen.kinds.parts.signatures import Signature
 from mizzen.kinds.workload import Spoken
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
-from mizzen.engines.local.replicas import split_key
+from mizzen.engines.local.process_specs import split_key
 
 KEEP = 20
 """Workloads that are gone and whose logs stay: a failed deployment is deleted at once, and its log says why."""

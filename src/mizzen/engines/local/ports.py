@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mizzen.engines.local import answering
-from mizzen.engines.local.replicas import Place
+from mizzen.engines.local import http_env
+from mizzen.engines.local.process_specs import Place
 from mizzen.errors import Unavailable
 from mizzen.kinds.workload import ReplicaStatus
 from mizzen.supervisor.home import Home, read_json
@@ -112,7 +112,7 @@ def is_free(port: int) -> bool:
 def _port(record: Any) -> int | None:
     """That a process was told, by its record."""
     try:
-        return int(record["spec"]["env"][answering.PORT])
+        return int(record["spec"]["env"][http_env.PORT])
     except (KeyError, TypeError, ValueError):
         return None
 

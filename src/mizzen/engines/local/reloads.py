@@ -11,9 +11,9 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from mizzen.engines.local.probe import Probe
-from mizzen.engines.local.replicas import Obstacle, Place, artifacts_digest
-from mizzen.engines.local.sight import Sight
+from mizzen.engines.local.frame_probe import Probe
+from mizzen.engines.local.observation import Sight
+from mizzen.engines.local.process_specs import Obstacle, Place, artifacts_digest
 from mizzen.kinds.workload import RELOAD_REFUSED, ReplicaStatus, WorkloadSpec
 from mizzen.supervisor.protocol import ProcessView
 

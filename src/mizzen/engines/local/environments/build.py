@@ -17,8 +17,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mizzen.engines.local.environments import pythons, telling, tools
-from mizzen.engines.local.environments.recipe import EnvironmentPlace, Whole
+from mizzen.engines.local.environments import build_output, installers, interpreters
+from mizzen.engines.local.environments.spec import EnvironmentPlace, Whole
 from mizzen.supervisor.home import read_json, write_json
 
 _REMEMBERED = 40
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     began = time.time()
     try:
         whole = Builder(place, order, environ).build()
-    except (Failed, pythons.NotHere, tools.NoTool, OSError) as error:
+    except (Failed, interpreters.NotHere, installers.NoTool, OSError) as error:
         _say(f"gave up after {time.time() - began:.1f} s" + ("" if isinstance(error, Failed) else f": {error}"))
         place.remove()  # it may be for want of room that it failed
         write_json(place.failure, {"message": str(error), "time": time.time(), "attempt": order.get("attempt", 0)})
@@ -51,15 +51,15 @@ class Builder:
     def __init__(self, place: EnvironmentPlace, order: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         self._place = place
         self._order = order
-        self._environ = tools.environment(environ)
+        self._environ = installers.environment(environ)
         self._began = time.time()
 
     def build(self) -> Whole:
         place, order = self._place, self._order
         _say(f"environment {place.key}: Python {order['python']}, {' '.join(order['requirements'])}")
         self._tell("looking for its Python")
-        python = pythons.find(order["python"], self._environ)
-        tool = tools.chosen(order["tool"], self._environ)
+        python = interpreters.find(order["python"], self._environ)
+        tool = installers.chosen(order["tool"], self._environ)
         _say(f"with {tool} and Python {python.version} at {python.path}")
         place.remove()  # what a build left that was ended
         self._tell("resolving")
@@ -67,7 +67,7 @@ class Builder:
             listed = Path(folder) / "requirements.txt"
             listed.write_text("".join(f"{line}\n" for line in order["requirements"]))
             wheels, known = order["wheels"], self._environ
-            for command in tools.commands(tool, place, python.path, listed, wheels=wheels, environ=known):
+            for command in installers.commands(tool, place, python.path, listed, wheels=wheels, environ=known):
                 self._run(command)
             self._tell("trying it")
             self._run([str(place.python), "-I", "-c", _TRIED])
@@ -90,11 +90,11 @@ class Builder:
             for line in child.stdout:
                 _say(line.rstrip())
                 last.append(line)
-                step = telling.step(line)
+                step = build_output.step(line)
                 if step is not None:
                     self._tell(step)
         if child.returncode:
-            raise Failed(telling.reason(last))
+            raise Failed(build_output.reason(last))
 
     def _tell(self, step: str) -> None:
         write_json(self._place.step, {"step": step, "began": self._began})

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from mizzen.engines.local.gpus import ACCOUNT
-from mizzen.engines.local.replicas import RANK, THREADS, Built, Obstacle, Place, memory_of, secrets_digest
+from mizzen.engines.local.gpus.allocation import ACCOUNT
+from mizzen.engines.local.process_specs import RANK, THREADS, Built, Obstacle, Place, memory_of, secrets_digest
 from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.workload import ReplicaState, ReplicaStatus, TrainingTask, WorkloadSpec
 from mizzen.runs import records

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mizzen.engines.local import answering
-from mizzen.engines.local.gpus import ACCOUNT
+from mizzen.engines.local import http_env
+from mizzen.engines.local.frame_probe import Readiness, Said
+from mizzen.engines.local.gpus.allocation import ACCOUNT
 from mizzen.engines.local.http_probe import HOST, Target
-from mizzen.engines.local.probe import Readiness, Said
 from mizzen.kinds.rules import workload_template
 from mizzen.kinds.text.quantities import amount
 from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, ReplicaState, ReplicaStatus, WorkloadSpec
@@ -227,7 +227,7 @@ def _told(spec: WorkloadSpec, place: Place, index: int) -> tuple[tuple[str, ...]
     if spec.purpose == "serve":
         return spec.command, spec.env, {"MIZZEN_SOCKET": str(place.socket(index))}
     assert place.ports is not None
-    return answering.expanded(spec.command, spec.env, place.ports[index])
+    return http_env.expanded(spec.command, spec.env, place.ports[index])
 
 
 def _interpreter(python: str, built: Built | None, spec: WorkloadSpec) -> tuple[str, ...]:

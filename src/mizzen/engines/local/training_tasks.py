@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 
-from mizzen.engines.local import training
-from mizzen.engines.local.environments.environments import NO_ROOM
-from mizzen.engines.local.holdings import Gpus
-from mizzen.engines.local.preparing import Preparing
-from mizzen.engines.local.replicas import Obstacle, Place
-from mizzen.engines.local.sight import Sight
-from mizzen.engines.local.training import INDEX
+from mizzen.engines.local import runner_specs
+from mizzen.engines.local.environments.lifecycle import NO_ROOM
+from mizzen.engines.local.gpus.usage import Gpus
+from mizzen.engines.local.observation import Sight
+from mizzen.engines.local.prepare import Preparing
+from mizzen.engines.local.process_specs import Obstacle, Place
+from mizzen.engines.local.runner_specs import INDEX
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec, WorkloadStatus
@@ -48,12 +48,12 @@ class Tasks:
     async def apply(self, place: Place, workload: Resource, spec: WorkloadSpec, *, threads: int) -> ReplicaStatus:
         """Whoever calls it has the turn of this workload. Unavailable."""
         self._sight.ask(place.uid, None)
-        attempt = training.of(spec).attempt
+        attempt = runner_specs.of(spec).attempt
         told = next(iter(WorkloadStatus.of(workload).replicas), None)
-        if told is not None and training.ended(told, attempt):
+        if told is not None and runner_specs.ended(told, attempt):
             await self._forget(place)
             return told
-        found = await asyncio.to_thread(training.look, training.place_of(place, spec), attempt)
+        found = await asyncio.to_thread(runner_specs.look, runner_specs.place_of(place, spec), attempt)
         process, obstacle = None, None
         if found.exit is not None:
             await self._forget(place)
@@ -67,8 +67,8 @@ class Tasks:
         view = self._sight.replicas(place.uid).get(INDEX)
         current = view is not None and self._is_of(view, process, attempt)
         if found.exit is None:  # it may have written it since we looked, or be another runner now
-            found = await asyncio.to_thread(training.look, training.place_of(place, spec), attempt)
-        return training.status_of(attempt, found, view, current=current, told=told, obstacle=obstacle)
+            found = await asyncio.to_thread(runner_specs.look, runner_specs.place_of(place, spec), attempt)
+        return runner_specs.status_of(attempt, found, view, current=current, told=told, obstacle=obstacle)
 
     async def _run(
         self, place: Place, workload: Resource, spec: WorkloadSpec, threads: int
@@ -83,7 +83,7 @@ class Tasks:
                 elif INDEX in given.obstacles:
                     obstacle = given.obstacles[INDEX]
                 else:
-                    process = training.runner_of(
+                    process = runner_specs.runner_of(
                         spec, place,
                         python=self._python, threads=threads, secrets=prepared.secrets, built=prepared.built,
                         gpus=given.variables.get(INDEX),
@@ -94,7 +94,7 @@ class Tasks:
                     return None, obstacle
                 if view is None or view.fingerprint != process.fingerprint:
                     try:
-                        await asyncio.to_thread(training.write, place, spec, workload.meta.namespace)
+                        await asyncio.to_thread(runner_specs.write, place, spec, workload.meta.namespace)
                     except OSError as error:
                         return None, Obstacle("waiting", f"its task cannot be written: {error}", NO_ROOM)
                 self._sight.see(await client.apply(process))
@@ -108,13 +108,13 @@ class Tasks:
         views = await client.list(place.prefix)
         self._sight.see_only(place.uid, views)
         view = self._sight.replicas(place.uid).get(INDEX)
-        attempt, where = training.of(spec).attempt, training.place_of(place, spec)
+        attempt, where = runner_specs.of(spec).attempt, runner_specs.place_of(place, spec)
         if view is None or view.state is not State.FAILED or not self._is_of(view, process, attempt):
             return view
-        found = await asyncio.to_thread(training.look, where, attempt)
-        if not training.starts_again(found):
+        found = await asyncio.to_thread(runner_specs.look, where, attempt)
+        if not runner_specs.starts_again(found):
             return view
-        if not found.stopped and not await asyncio.to_thread(training.note_lost, where, attempt):
+        if not found.stopped and not await asyncio.to_thread(runner_specs.note_lost, where, attempt):
             return view
         await client.remove(view.key)
         self._sight.see(replace(view, state=State.GONE))
@@ -135,4 +135,4 @@ class Tasks:
         """Is it the runner of this attempt?"""
         if process is not None:
             return view.fingerprint == process.fingerprint
-        return training.attempt_in(read_json(self._home.processes / f"{view.key}.json")) == attempt
+        return runner_specs.attempt_in(read_json(self._home.processes / f"{view.key}.json")) == attempt

@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
+from mizzen.engines.local.frame_probe import Probe, Readiness, Said
 from mizzen.engines.local.http_probe import PACE, HttpProbe, Pace, Target
-from mizzen.engines.local.probe import Probe, Readiness, Said
-from mizzen.engines.local.replicas import Place, split_key
+from mizzen.engines.local.process_specs import Place, split_key
 from mizzen.kinds.parts.signatures import Signature
 from mizzen.supervisor.client import Client, SupervisorGone
 from mizzen.supervisor.home import Home

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from mizzen.engines.local.environments.recipe import EnvironmentPlace
+from mizzen.engines.local.environments.spec import EnvironmentPlace
 
 AUTO: Final = "auto"
 NAMES: Final = (AUTO, "uv", "pip")

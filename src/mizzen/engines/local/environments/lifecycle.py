@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from mizzen.blobs.disk_room import Room
-from mizzen.engines.local.environments import parts
-from mizzen.engines.local.environments.recipe import (
+from mizzen.engines.local.environments import runtime_bundle
+from mizzen.engines.local.environments.spec import (
     PREFIX,
     EnvironmentPlace,
     Recipe,
@@ -32,7 +32,7 @@ from mizzen.engines.local.environments.recipe import (
     root_of,
     still_going,
 )
-from mizzen.engines.local.replicas import Built, Obstacle
+from mizzen.engines.local.process_specs import Built, Obstacle
 from mizzen.errors import NoRoom
 from mizzen.kinds.workload import Environment
 from mizzen.supervisor.client import Client, SupervisorGone
@@ -222,7 +222,7 @@ class Environments:
 
     async def _built(self, place: EnvironmentPlace, whole: Whole) -> Built:
         if self._parts is None or not self._parts.exists():
-            self._parts = await asyncio.to_thread(parts.laid_out, self._home.data_dir)
+            self._parts = await asyncio.to_thread(runtime_bundle.laid_out, self._home.data_dir)
         isolated = tuple(int(part) for part in whole.python.split(".")[:2]) >= (3, 11)
         return Built(place.key, str(place.python), str(self._parts), safe_path=isolated)
 

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from mizzen.engines.local import gpus
-from mizzen.engines.local.gpus import Device, Holding
-from mizzen.engines.local.replicas import Obstacle, Place
+from mizzen.engines.local.gpus import allocation
+from mizzen.engines.local.gpus.allocation import Device, Holding
+from mizzen.engines.local.process_specs import Obstacle, Place
 from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.workload import WorkloadSpec
 from mizzen.supervisor.home import Home, read_json
@@ -41,7 +41,7 @@ class Gpus:
         """Within it, the replicas that were given some are to be started: from then on their records tell."""
         indices = range(spec.replicas)
         if spec.gpu is None:
-            hidden = dict.fromkeys(indices, gpus.HIDDEN) if self.devices else {}
+            hidden = dict.fromkeys(indices, allocation.HIDDEN) if self.devices else {}
             yield Given(hidden)
             return
         async with self._turn:
@@ -58,11 +58,11 @@ class Gpus:
             key = place.key(index)
             own = records.get(key)
             others = [held for one, held in running.items() if one != key]
-            found = gpus.assigned(self.devices, others, gpu, before=own[0].devices if own else ())
+            found = allocation.assigned(self.devices, others, gpu, before=own[0].devices if own else ())
             if found is None:
-                obstacles[index] = Obstacle("waiting", gpus.shortage(self.devices, others, gpu), "GpusTaken")
+                obstacles[index] = Obstacle("waiting", allocation.shortage(self.devices, others, gpu), "GpusTaken")
                 continue
-            variables[index] = gpus.environment(self.devices, found, gpu, who)
+            variables[index] = allocation.environment(self.devices, found, gpu, who)
             held_now = Holding.of(key, variables[index])
             assert held_now is not None
             running[key] = held_now

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from mizzen.engines.local.gpus import Device
+from mizzen.engines.local.gpus.allocation import Device
 
 FIND = -1
 """As the setting `gpus`: find out."""

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from mizzen.engines.local.environments.environments import Environments
-from mizzen.engines.local.replicas import Built, Obstacle
-from mizzen.engines.local.training import DATASET_SECRETS
+from mizzen.engines.local.environments.lifecycle import Environments
+from mizzen.engines.local.process_specs import Built, Obstacle
+from mizzen.engines.local.runner_specs import DATASET_SECRETS
 from mizzen.errors import MizzenError, NotFound
 from mizzen.kinds.parts.env import SecretKeyRef
 from mizzen.kinds.workload import WorkloadSpec

@@ -1,0 +1,1 @@
+"""GPUs of this machine: discovery, allocation to replicas, and what is in use."""
