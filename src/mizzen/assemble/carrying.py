@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from mizzen.controllers.table import TablePublisher
-from mizzen.controllers.traffic import PATIENCE, Traffic
+from mizzen.controllers.table_acks import PATIENCE, Traffic
+from mizzen.controllers.table_publisher import TablePublisher
 
 LOOK_EVERY = 0.01
 """Seconds. Gateways look for a new Table every 50 ms."""

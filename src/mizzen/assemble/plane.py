@@ -28,18 +28,18 @@ from mizzen.assemble.starting import gateways
 from mizzen.blobs.disk_room import Room, free_bytes
 from mizzen.blobs.limits import Limits
 from mizzen.controllers import acceptance
-from mizzen.controllers.access import AccessPublisher, Vouching
+from mizzen.controllers.access_publisher import AccessPublisher, Vouching
+from mizzen.controllers.events import Happenings
 from mizzen.controllers.graphs.controller import Graphs
-from mizzen.controllers.graphs.probing import Probes
-from mizzen.controllers.happenings import Happenings
-from mizzen.controllers.machine import keep_registered, node_of
+from mizzen.controllers.graphs.service_probes import Probes
+from mizzen.controllers.local_node import keep_registered, node_of
 from mizzen.controllers.models import Models
 from mizzen.controllers.monitors import Monitors
-from mizzen.controllers.refusals import RefusalsIntake
+from mizzen.controllers.refusal_ingest import RefusalsIntake
 from mizzen.controllers.scaling.autoscaler import Autoscaler
 from mizzen.controllers.serving.controller import Serving
-from mizzen.controllers.table import TablePublisher
-from mizzen.controllers.traffic import Traffic
+from mizzen.controllers.table_acks import Traffic
+from mizzen.controllers.table_publisher import TablePublisher
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.engines.local.engine import LocalEngine

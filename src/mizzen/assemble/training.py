@@ -14,9 +14,9 @@ from mizzen.blobs.disk_room import Room
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.object_store_credentials import Credentials
 from mizzen.blobs.store import opened
+from mizzen.controllers.training.admission_queue import Shares
 from mizzen.controllers.training.controller import Training
 from mizzen.controllers.training.results import Results
-from mizzen.controllers.training.sharing import Shares
 from mizzen.errors import MizzenError
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from mizzen.controllers.training import deciding
+from mizzen.controllers.training import decide
+from mizzen.controllers.training.admission_queue import Verdict
 from mizzen.controllers.training.facts import Saved, TrainingFacts
-from mizzen.controllers.training.sharing import Verdict
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Resource, format_time, merge_conditions
 from mizzen.kinds.training import TrainingJobStatus
@@ -93,7 +93,7 @@ class Set:
     def look(self, after: float = 0.0, **facts: Any) -> Decision:
         self.now += timedelta(seconds=after)
         self.facts = replace(self.facts, **facts)
-        decision = deciding.decide(self.facts, KNOWN, "here", self.now)
+        decision = decide.decide(self.facts, KNOWN, "here", self.now)
         self.facts = applied(self.facts, decision, self.now)
         return decision
 

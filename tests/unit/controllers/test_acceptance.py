@@ -23,11 +23,11 @@ from mizzen.controllers.models import ModelFacts, Models
 from mizzen.controllers.monitors import MonitorFacts, Monitors
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.serving.facts import ServingFacts
-from mizzen.controllers.training import deciding
+from mizzen.controllers.training import decide
+from mizzen.controllers.training.admission_queue import Shares
 from mizzen.controllers.training.controller import Training
 from mizzen.controllers.training.facts import TrainingFacts
 from mizzen.controllers.training.results import Results
-from mizzen.controllers.training.sharing import Shares
 from mizzen.controllers.versions import VersionFacts, Versions
 from mizzen.controllers.workloads import WorkloadFacts, Workloads
 from mizzen.kinds import catalog
@@ -111,7 +111,7 @@ def _decide(resource: Resource) -> Decision:
         case "MLGraph":
             return Graphs("http://x", known).decide(GraphFacts(resource), NOW)
         case "TrainingJob":
-            return deciding.decide(TrainingFacts(resource), known, "", NOW)
+            return decide.decide(TrainingFacts(resource), known, "", NOW)
         case "Monitor":
             return _monitors().decide(MonitorFacts(resource), NOW)
         case "Workload":

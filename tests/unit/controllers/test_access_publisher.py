@@ -17,7 +17,7 @@ import pytest
 from mizzen.access import published
 from mizzen.access.jwts import Key, Trust
 from mizzen.access.published import Access, Pass
-from mizzen.controllers.access import AccessPublisher, Vouching
+from mizzen.controllers.access_publisher import AccessPublisher, Vouching
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.auth.role_bindings import Bindings

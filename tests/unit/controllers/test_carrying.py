@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from mizzen.assemble.carrying import Carrying
-from mizzen.controllers.table import TablePublisher
-from mizzen.controllers.traffic import Traffic
+from mizzen.controllers.table_acks import Traffic
+from mizzen.controllers.table_publisher import TablePublisher
 from mizzen.graph import plan
 from mizzen.kinds.schema.resource import Resource
 from mizzen.protocol.gateway_files import table_acks

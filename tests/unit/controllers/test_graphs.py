@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from mizzen.controllers.graphs.callees import Neighbours
 from mizzen.controllers.graphs.controller import Graphs
 from mizzen.controllers.graphs.facts import GraphFacts, Probed
-from mizzen.controllers.graphs.neighbours import Neighbours
-from mizzen.controllers.graphs.passing import ENDS, PASSED
+from mizzen.controllers.graphs.metadata_propagation import ENDS, PASSED
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Resource, format_time

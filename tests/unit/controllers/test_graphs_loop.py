@@ -10,7 +10,7 @@ from typing import Any
 
 from mizzen.controllers.graphs.controller import Graphs
 from mizzen.controllers.graphs.facts import NoProbing, Probed, Question
-from mizzen.controllers.graphs.passing import PASSED
+from mizzen.controllers.graphs.metadata_propagation import PASSED
 from mizzen.controllers.workloads import Workloads
 from mizzen.kinds.graph.spec import MLGraphStatus
 from mizzen.kinds.schema.findings import Context

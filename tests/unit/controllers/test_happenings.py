@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.controllers import happenings
-from mizzen.controllers.happenings import Happenings
+from mizzen.controllers import events as controllers_events
+from mizzen.controllers.events import Happenings
 from mizzen.controllers.models import Models
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.versions import Versions
@@ -33,7 +33,7 @@ from tests.unit.reconcile import virtual
 from tests.unit.reconcile.memory import MemoryStore
 
 IRIS = inference_model("iris-1")
-DONE = happenings.PAUSE * 2
+DONE = controllers_events.PAUSE * 2
 
 
 def now() -> datetime:
@@ -171,15 +171,17 @@ def test_what_waits_is_bounded_and_what_is_dropped_is_told(caplog: pytest.LogCap
     async def main() -> None:
         store = MemoryStore()
         async with recording(store) as recorder:
-            for number in range(happenings.MOST_WAITING + 7):
+            for number in range(controllers_events.MOST_WAITING + 7):
                 recorder.noted(IRIS, Note("Promoted", f"version {number}"))
             recorder.noted(IRIS, Note("Promoted", "version 0"))
-            await asyncio.sleep(happenings.PAUSE)
-            assert len(await events(store)) <= happenings.AT_ONCE, "a few at a time"
+            await asyncio.sleep(controllers_events.PAUSE)
+            assert len(await events(store)) <= controllers_events.AT_ONCE, "a few at a time"
             await asyncio.sleep(60)
         found = await events(store)
-        assert len(found) == happenings.MOST_WAITING
-        assert sum(spec.count for spec in found) == happenings.MOST_WAITING + 1, "one that waits can be counted up"
+        assert len(found) == controllers_events.MOST_WAITING
+        assert sum(spec.count for spec in found) == controllers_events.MOST_WAITING + 1, (
+            "one that waits can be counted up"
+        )
 
     virtual.run(main())
     assert "7 events were not written" in caplog.text
@@ -206,7 +208,7 @@ def test_they_are_kept_for_an_hour_also_by_the_next_plane() -> None:
 
 
 def test_of_too_many_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(happenings, "MOST_KEPT", 20)
+    monkeypatch.setattr(controllers_events, "MOST_KEPT", 20)
 
     async def main() -> None:
         store = MemoryStore()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mizzen.blobs.disk_room import Room
-from mizzen.controllers.machine import keep_registered, node_of
+from mizzen.controllers.local_node import keep_registered, node_of
 from mizzen.kinds.schema.resource import Condition, Resource, Status
 from mizzen.reconcile.recorder import Nobody
 from tests.unit.reconcile.memory import MemoryStore

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import pytest
 
-from mizzen.controllers.graphs import asking, probing
-from mizzen.controllers.graphs.asking import ask
+from mizzen.controllers.graphs import http_check, service_probes
 from mizzen.controllers.graphs.facts import Probed, Question
-from mizzen.controllers.graphs.probing import AT_ONCE, Probes
+from mizzen.controllers.graphs.http_check import ask
+from mizzen.controllers.graphs.service_probes import AT_ONCE, Probes
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.text import addresses
 from mizzen.kinds.workload import Spoken
@@ -129,7 +129,7 @@ def test_whoever_takes_connections_and_tells_nothing_counts_as_there(says: bytes
 
 
 def test_one_that_never_answers_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "ANSWER", 0.01)
+    monkeypatch.setattr(http_check, "ANSWER", 0.01)
     ends = asyncio.Event()
 
     async def stuck(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -183,7 +183,7 @@ def test_each_is_asked_until_it_answers_and_never_again() -> None:
         times = [time for time, name in world.asked if name == "two"]
         pauses = [after - before for before, after in itertools.pairwise(times)]
         assert pauses == sorted(pauses)
-        assert pauses[-1] <= probing.LONGEST_PAUSE + 1
+        assert pauses[-1] <= service_probes.LONGEST_PAUSE + 1
         assert [name for _, name in world.asked].count("one") == 1
         assert len(world.poked) == 2, "nothing new was heard"
         world.there["two"] = Probed("seldon")

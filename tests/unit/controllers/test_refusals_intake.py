@@ -19,7 +19,7 @@ from typing import Any
 
 from mizzen.access import refusals
 from mizzen.access.refusals import Refusal
-from mizzen.controllers.refusals import RefusalsIntake
+from mizzen.controllers.refusal_ingest import RefusalsIntake
 from mizzen.errors import Unavailable
 from mizzen.gateway.access.refusal_log import Refusals
 from mizzen.stores.records.protocol import AuditEntry, AuditQuery

@@ -8,8 +8,8 @@ import pytest
 
 from mizzen.controllers.serving.controller import LOOK, Serving
 from mizzen.controllers.serving.facts import ServingFacts
-from mizzen.controllers.serving.meaning import meant_version
 from mizzen.controllers.serving.readiness import START_LIMIT
+from mizzen.controllers.serving.version_resolution import meant_version
 from mizzen.kinds.model import ModelVersionSpec
 from mizzen.kinds.rules import workload_template
 from mizzen.kinds.rules.archive_progress import Progress

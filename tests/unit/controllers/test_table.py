@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.controllers.table import KINDS, TablePublisher
+from mizzen.controllers.table_publisher import KINDS, TablePublisher
 from mizzen.errors import Unavailable
 from mizzen.graph import plan
 from mizzen.graph.compile import compile_table

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.controllers.traffic import PATIENCE, Traffic
+from mizzen.controllers.table_acks import PATIENCE, Traffic
 from mizzen.graph.compile_plans import graph_mark
 from mizzen.graph.plan import Graph, Plan, Route, Server, Service, Table
 from mizzen.protocol.gateway_files import table_acks

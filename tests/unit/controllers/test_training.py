@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mizzen.controllers.training import deciding
+from mizzen.controllers.training import decide
+from mizzen.controllers.training.admission_queue import Verdict
 from mizzen.controllers.training.facts import Saved, TrainingFacts
-from mizzen.controllers.training.sharing import Verdict
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Resource, format_time
 from mizzen.kinds.workload import WorkloadSpec
@@ -185,7 +185,7 @@ def test_a_command_of_the_job_stands_over_that_of_a_container_and_that_over_the_
 def test_a_job_that_is_being_deleted_is_left_to_the_machinery() -> None:
     going = jobs.job()
     going = replace(going, meta=replace(going.meta, deleted=NOW))
-    assert deciding.decide(TrainingFacts(going), jobs.KNOWN, "", NOW) == Decision()
+    assert decide.decide(TrainingFacts(going), jobs.KNOWN, "", NOW) == Decision()
 
 
 def test_a_spec_that_was_broken_behind_our_back_leaves_what_runs_and_can_be_ended() -> None:

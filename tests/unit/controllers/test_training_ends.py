@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mizzen.controllers.training.sharing import Verdict
+from mizzen.controllers.training.admission_queue import Verdict
 from mizzen.kinds.schema.resource import format_time
 from tests.unit.controllers import jobs
 from tests.unit.controllers.jobs import Set, running

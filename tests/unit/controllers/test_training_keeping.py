@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.controllers.training import keeping
-from mizzen.controllers.training.keeping import Served
+from mizzen.controllers.training import checkpoint_retention
+from mizzen.controllers.training.checkpoint_retention import Served
 from mizzen.kinds.training import Retention
 from mizzen.runs.checkpoints import Checkpoint
 from mizzen.runs.records import File
@@ -25,14 +25,14 @@ def checkpoint(number: int, **metrics: float) -> Checkpoint:
 
 def gone(every: list[Checkpoint], served: Served | None = None, **retention: Any) -> list[str]:
     kept = Retention.model_validate(retention)
-    return sorted(each.id for each in keeping.surplus(every, kept, served or Served()))
+    return sorted(each.id for each in checkpoint_retention.surplus(every, kept, served or Served()))
 
 
 FIVE = [checkpoint(number, loss=loss) for number, loss in enumerate((0.5, 0.1, 0.3, 0.2, 0.4))]
 
 
 def test_without_a_number_all_are_kept() -> None:
-    assert keeping.surplus(FIVE, None, Served()) == []
+    assert checkpoint_retention.surplus(FIVE, None, Served()) == []
     assert gone(FIVE, best=1, metric="loss") == []
 
 
@@ -49,7 +49,7 @@ def test_what_is_served_is_kept_by_name_and_by_its_files() -> None:
     by_status = type(by_status)(by_status.kind, by_status.meta, by_status.spec, {"checkpoint": "job-1"})
     running = workload("w", "ready", artifacts=[{"path": "model.npy", "digest": FIVE[2].files[0].digest, "size": 1}])
     training = workload("t", "ready", purpose="train", artifacts=[{"path": "a", "digest": FIVE[3].files[0].digest}])
-    served = keeping.served_by((by_spec, by_status), (running, training))
+    served = checkpoint_retention.served_by((by_spec, by_status), (running, training))
     assert gone(FIVE, served, checkpoints=1) == ["job-3"]
 
 

@@ -16,9 +16,9 @@ import pytest
 
 from mizzen.blobs.documents import Documents as NamedDocuments
 from mizzen.blobs.file_store import FileBlobs
+from mizzen.controllers.training.admission_queue import Ask, Shares
 from mizzen.controllers.training.controller import Training
 from mizzen.controllers.training.results import Results
-from mizzen.controllers.training.sharing import Ask, Shares
 from mizzen.controllers.workloads import Workloads
 from mizzen.engines.engine import Capability, Observation
 from mizzen.errors import AlreadyExists, Conflict

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.controllers.training import deciding
+from mizzen.controllers.training import decide
+from mizzen.controllers.training.admission_queue import Verdict
 from mizzen.controllers.training.facts import Saved, TrainingFacts
-from mizzen.controllers.training.sharing import Verdict
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.training import TrainingJobStatus
@@ -69,13 +69,13 @@ def test_no_sequence_of_events_breaks_the_rules_of_a_job_set(
     for word, value, seen in [("pass", 0.0, None), ("pass", 0.0, None), *steps]:
         facts, passed = _happen(facts, word, value, seen)
         now += timedelta(seconds=passed)
-        decision = deciding.decide(facts, jobs.KNOWN, "", now)
+        decision = decide.decide(facts, jobs.KNOWN, "", now)
         before, facts = facts, jobs.applied(facts, decision, now)
         _keeps_the_rules(before, facts)
-        again = deciding.decide(facts, jobs.KNOWN, "", now)
+        again = decide.decide(facts, jobs.KNOWN, "", now)
         after = jobs.applied(facts, again, now)
         _keeps_the_rules(facts, after)
-        third = jobs.applied(after, deciding.decide(after, jobs.KNOWN, "", now), now)
+        third = jobs.applied(after, decide.decide(after, jobs.KNOWN, "", now), now)
         assert third == after, "it comes to rest when nothing happens"
         facts = after
 

@@ -9,8 +9,8 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mizzen.controllers.training.admission_queue import Ask, Shares, Verdict
 from mizzen.controllers.training.replicas import ask_of
-from mizzen.controllers.training.sharing import Ask, Shares, Verdict
 from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.training import TrainingJobSpec
 from tests.support.examples import examples

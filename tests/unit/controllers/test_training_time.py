@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mizzen.controllers.training.sharing import Verdict
+from mizzen.controllers.training.admission_queue import Verdict
 from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.training import JobProgress
 from tests.unit.controllers import jobs

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mizzen.controllers.models import Models
 from mizzen.controllers.serving.controller import Serving
-from mizzen.controllers.table import TablePublisher
+from mizzen.controllers.table_publisher import TablePublisher
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.graph import plan

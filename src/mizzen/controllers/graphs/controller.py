@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from mizzen.controllers.graphs import passing
-from mizzen.controllers.graphs.containers import unset_variables
+from mizzen.controllers.graphs import metadata_propagation
+from mizzen.controllers.graphs.callees import Neighbours, calls_of_graph, misnested
+from mizzen.controllers.graphs.container_workloads import unset_variables
 from mizzen.controllers.graphs.facts import GraphFacts, NoProbing, Probed, Probing, Traffic, addresses
-from mizzen.controllers.graphs.neighbours import Neighbours, calls_of_graph, misnested
-from mizzen.controllers.graphs.nodes import needed, questions_of, told
-from mizzen.controllers.graphs.switching import (
+from mizzen.controllers.graphs.node_status import needed, questions_of, told
+from mizzen.controllers.graphs.spec_switch import (
     Version,
     answered,
     answering,
@@ -168,7 +168,9 @@ class Graphs:
         again = [LOOK] if ready.reason == "Routing" else []
         again += lingering.values()  # and when that time is over, whether gateways have left
         ended = tuple(ending(facts, name, now, seconds) for name, seconds in lingering.items())
-        passed = tuple(passing.passed_on(facts.resource, one, facts.child(one.meta.name)) for one in wanted.values())
+        passed = tuple(
+            metadata_propagation.passed_on(facts.resource, one, facts.child(one.meta.name)) for one in wanted.values()
+        )
         return Decision(
             children=(*passed, *ended),
             status=status,

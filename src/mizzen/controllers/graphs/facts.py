@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mizzen.controllers.graphs.neighbours import Neighbours
+from mizzen.controllers.graphs.callees import Neighbours
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.text.addresses import Address
 from mizzen.kinds.workload import Spoken, WorkloadStatus
@@ -47,7 +47,7 @@ class Probing(Protocol):
 
 
 class Traffic(Protocol):
-    """What gateways know (`controllers/traffic.py`)."""
+    """What gateways know (`controllers/table_acks.py`)."""
 
     def reaches(self, addresses: Collection[str]) -> bool:
         """Does every gateway send to one of these?"""

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from mizzen.controllers.serving import sizing
-from mizzen.controllers.serving.choosing import checkpoint_of, chosen
+from mizzen.controllers.serving import replica_count
+from mizzen.controllers.serving.checkpoint_choice import checkpoint_of, chosen
 from mizzen.controllers.serving.facts import Checkpoints, Scaled, Scaling, ServingFacts, Traffic
-from mizzen.controllers.serving.meaning import (
+from mizzen.controllers.serving.readiness import ARRIVING, ASLEEP, WAKING, not_true, patience, ready
+from mizzen.controllers.serving.version_resolution import (
     LOST,
     UNTRAINED,
     Obstacle,
@@ -20,8 +21,7 @@ from mizzen.controllers.serving.meaning import (
     not_found,
     servable,
 )
-from mizzen.controllers.serving.readiness import ARRIVING, ASLEEP, WAKING, not_true, patience, ready
-from mizzen.controllers.serving.switching import (
+from mizzen.controllers.serving.workload_switch import (
     answering,
     kept,
     lingering,
@@ -199,7 +199,7 @@ class Serving:
         if version is None:
             missing = not_true("Accepted", "VersionNotFound", not_found(spec))
             return self._refused(facts, missing, missing.reason, missing.message, now)
-        return self._accepted(facts, sizing.meant(spec, facts.scaled), version, accepted, now)
+        return self._accepted(facts, replica_count.meant(spec, facts.scaled), version, accepted, now)
 
     def _accepted(
         self,
@@ -216,11 +216,11 @@ class Serving:
         workload = facts.child(wanted.meta.name)
         mine = answering(facts.resource, told) == wanted.meta.name
         if not mine or told.serving_files not in ("", files):
-            spec = sizing.proving(spec, facts.scaled)
-            wanted = sizing.sized(wanted, spec.replicas)
+            spec = replica_count.proving(spec, facts.scaled)
+            wanted = replica_count.sized(wanted, spec.replicas)
         old = None if spec.replicas == 0 else old_workload(facts, spec, told, wanted)
         if old is not None and facts.scaled is not None:
-            old = sizing.sized(old, facts.scaled.replicas)
+            old = replica_count.sized(old, facts.scaled.replicas)
         served, answers, served_files = told.serving_version, told.serving_workload, told.serving_files
         saved = facts.checkpoint.id if facts.checkpoint is not None else None
         served_checkpoint = told.serving_checkpoint
@@ -261,7 +261,7 @@ class Serving:
             "serving_files": served_files,
             "checkpoint": saved if spec.checkpoint is None else None,
             "serving_checkpoint": served_checkpoint,
-            **sizing.recorded(told, facts.scaled, now),
+            **replica_count.recorded(told, facts.scaled, now),
         }
         status = self._status(facts.resource, told.model_copy(update=now_told), counted, (accepted, is_ready))
         again = 0.0 if is_ready.reason == ASLEEP else patience(workload, now)
@@ -280,11 +280,11 @@ class Serving:
         told = InferenceModelStatus.of(facts.resource)
         conditions = (accepted, not_true("Ready", reason, message))
         counted = facts.child(answering(facts.resource, told))
-        told = told.model_copy(update=sizing.recorded(told, facts.scaled, now))
+        told = told.model_copy(update=replica_count.recorded(told, facts.scaled, now))
         children = [kept(facts, told, child) for child in facts.children if not child.deleting]
         if facts.scaled is not None and counted is not None:  # what runs, runs on, and follows the load
             name, replicas = counted.meta.name, facts.scaled.replicas
-            children = [sizing.sized(each, replicas) if each.meta.name == name else each for each in children]
+            children = [replica_count.sized(each, replicas) if each.meta.name == name else each for each in children]
         return Decision(
             children=tuple(children),
             status=self._status(facts.resource, told, counted, conditions),
@@ -330,7 +330,7 @@ def _not_offered(spec: InferenceModelSpec) -> Iterator[Warn]:
 
 def _notes(resource: Resource, told: InferenceModelStatus, status: InferenceModelStatus) -> Iterator[Note]:
     before, now = told.serving_version, status.serving_version
-    scaled = sizing.note(told, status)
+    scaled = replica_count.note(told, status)
     if scaled is not None:
         yield scaled
     if before and now and before != now:

@@ -16,7 +16,7 @@ from mizzen.runs.checkpoints import Checkpoint
 
 
 class Traffic(Protocol):
-    """What gateways know (`controllers/traffic.py`)."""
+    """What gateways know (`controllers/table_acks.py`)."""
 
     def reaches(self, addresses: Collection[str]) -> bool:
         """Does every gateway send to one of these?"""

@@ -7,12 +7,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from mizzen.controllers.training import deciding, ending, keeping, phases, starting
+from mizzen.controllers.training import (
+    checkpoint_retention,
+    completion,
+    conditions,
+    start_checks,
+)
+from mizzen.controllers.training import (
+    decide as training_decide,
+)
+from mizzen.controllers.training.admission_queue import Ask, Shares, Verdict
 from mizzen.controllers.training.facts import WAITS, Saved, TrainingFacts, attempt_of, seen_of
 from mizzen.controllers.training.ports import Ports
 from mizzen.controllers.training.replicas import ask_of, replicas_of
 from mizzen.controllers.training.results import Job, Looked, Results, saved_of
-from mizzen.controllers.training.sharing import Ask, Shares, Verdict
 from mizzen.errors import Invalid
 from mizzen.kinds import catalog
 from mizzen.kinds.model import version_object_name
@@ -66,12 +74,14 @@ class Training:
         """Before the first look at any job: who has a share counts before anybody new is given one."""
         for job in await whole(store, self.kind):
             told = TrainingJobStatus.of(job)
-            self._ports.note(job.ref, told.ports.values() if not phases.is_over(told) else ())
+            self._ports.note(job.ref, told.ports.values() if not conditions.is_over(told) else ())
             try:
                 spec = TrainingJobSpec.of(job)
             except Invalid:
                 spec = None
-            waits = spec is not None and not (phases.is_over(told) or spec.suspend or told.terminated or job.deleting)
+            waits = spec is not None and not (
+                conditions.is_over(told) or spec.suspend or told.terminated or job.deleting
+            )
             if told.admitted or waits:
                 ask = ask_of(spec, self._shares.whole) if spec is not None else Ask()
                 priority = spec.priority if spec is not None else 0
@@ -99,7 +109,7 @@ class Training:
         except Invalid:
             self._named.forget(ref)
             return replace(facts, verdict=self._kept(facts, told))
-        if phases.is_over(told) or resource.deleting:
+        if conditions.is_over(told) or resource.deleting:
             self._named.forget(ref)
             return await self._load_ended(store, replace(facts, verdict=self._kept(facts, told)), spec, told)
         facts = await self._load_named(store, facts, spec)
@@ -163,7 +173,7 @@ class Training:
     async def _tidy(self, job: Job, spec: TrainingJobSpec, told: TrainingJobStatus) -> None:
         if told.admitted and not any(replica.reason in LOST for replica in told.replica_states):
             await asyncio.to_thread(self._results.clear, job.uid)
-        kept = ending.until(told, ending.logs_kept(spec), self._now())
+        kept = completion.until(told, completion.logs_kept(spec), self._now())
         if kept is not None and kept <= 0:
             await asyncio.to_thread(self._results.forget_logs, job.uid)
 
@@ -173,7 +183,7 @@ class Training:
         if found is None:
             return None
         retention = spec.retention
-        if keeping.surplus(found, retention, keeping.Served()):
+        if checkpoint_retention.surplus(found, retention, checkpoint_retention.Served()):
             left = await asyncio.to_thread(self._results.keep, found, retention, await _served(store, job))
             # Somebody may have begun to serve one while it was removed: whichever came first, it is there in the end.
             served = await _served(store, job)
@@ -200,7 +210,7 @@ class Training:
     def _refused(self, facts: TrainingFacts, spec: TrainingJobSpec) -> bool:
         """It cannot be started anyway."""
         faults = catalog.accepted(facts.resource, self._context)[1].faults
-        return bool(faults) or starting.blocked(facts, spec, self._here) is not None
+        return bool(faults) or start_checks.blocked(facts, spec, self._here) is not None
 
     def _kept(self, facts: TrainingFacts, told: TrainingJobStatus) -> Verdict:
         """Of what is not to run any more: it has its share until its last process has ended."""
@@ -221,7 +231,7 @@ class Training:
         self._ports.forget(ref)
 
     def decide(self, facts: TrainingFacts, now: datetime) -> Decision:
-        return deciding.decide(facts, self._context, self._here, now)
+        return training_decide.decide(facts, self._context, self._here, now)
 
 
 def _job(resource: Resource, spec: TrainingJobSpec) -> Job:
@@ -242,11 +252,11 @@ async def _children(store: Store, resource: Resource) -> tuple[Resource, ...]:
     return await whole(store, "Workload", Where(namespace=resource.meta.namespace, owner=resource.meta.uid))
 
 
-async def _served(store: Store, job: Job) -> keeping.Served:
+async def _served(store: Store, job: Job) -> checkpoint_retention.Served:
     where = Where(namespace=job.namespace, fields={"spec.modelName": job.model})
     servers = await whole(store, "InferenceModel", where)
     of_model = Where(namespace=job.namespace, labels=selectors.equal({MODEL_LABEL: job.model}))
-    return keeping.served_by(servers, await whole(store, "Workload", of_model))
+    return checkpoint_retention.served_by(servers, await whole(store, "Workload", of_model))
 
 
 def _any_nodes(resource: Resource) -> tuple[Ref, ...]:

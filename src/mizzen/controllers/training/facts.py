@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from mizzen.controllers.training.sharing import Verdict
+from mizzen.controllers.training.admission_queue import Verdict
 from mizzen.kinds.rules.references import Surroundings
 from mizzen.kinds.schema.resource import Condition, Resource
 from mizzen.kinds.training import JobProgress, TrainingJobSpec, TrainingJobStatus

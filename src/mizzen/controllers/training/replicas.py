@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mizzen import frameworks
-from mizzen.controllers.training.sharing import Ask, sum_of
+from mizzen.controllers.training.admission_queue import Ask, sum_of
 from mizzen.kinds.model import ModelVersionSpec
 from mizzen.kinds.parts import env
 from mizzen.kinds.parts.env import OWN_VARIABLES

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mizzen.blobs.fs.remove_tree import remove_tree
-from mizzen.controllers.training import keeping
+from mizzen.controllers.training import checkpoint_retention
 from mizzen.controllers.training.facts import Saved
 from mizzen.errors import MizzenError
 from mizzen.kinds.schema.resource import format_time
@@ -64,10 +64,12 @@ class Results:
             log.warning("checkpoints of job %s cannot be listed: %s", job.uid, error)
             return None
 
-    def keep(self, found: list[Checkpoint], retention: Retention | None, served: keeping.Served) -> list[Checkpoint]:
+    def keep(
+        self, found: list[Checkpoint], retention: Retention | None, served: checkpoint_retention.Served
+    ) -> list[Checkpoint]:
         """Those that are left when the others are removed."""
         gone: set[str] = set()
-        for each in keeping.surplus(found, retention, served):
+        for each in checkpoint_retention.surplus(found, retention, served):
             try:
                 self._shelf.remove(each)
             except (MizzenError, OSError) as error:

@@ -1,6 +1,6 @@
 """Events at the door: what happened to objects, as `kubectl events` and `kubectl describe` ask for it.
 
-Only to be read: `controllers/happenings.py` writes them. Who may read an object may read what happened to it; an Event
+Only to be read: `controllers/events.py` writes them. Who may read an object may read what happened to it; an Event
 that a reader may not see is to them as if it were not there.
 """
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.controllers.happenings import Happenings
+from mizzen.controllers.events import Happenings
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.kinds.workload import MODEL_LABEL
 from mizzen.reconcile.recorder import Note

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from mizzen.controllers.graphs import asking
+from mizzen.controllers.graphs import http_check
 from mizzen.controllers.graphs.facts import Probed, Question
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.workload import Spoken
@@ -41,7 +41,7 @@ class Probes:
         self,
         changed: Callable[[Ref], None],
         *,
-        ask: Callable[[Question], Awaitable[Probed]] = asking.ask,
+        ask: Callable[[Question], Awaitable[Probed]] = http_check.ask,
         first_pause: float = FIRST_PAUSE,
     ) -> None:
         """`changed` is called with the graph of which something is known that was not."""

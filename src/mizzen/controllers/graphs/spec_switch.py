@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from mizzen.controllers.graphs import passing
-from mizzen.controllers.graphs.containers import wanted_workloads
+from mizzen.controllers.graphs import metadata_propagation
+from mizzen.controllers.graphs.container_workloads import wanted_workloads
 from mizzen.controllers.graphs.facts import GraphFacts, Probed, is_available
-from mizzen.controllers.graphs.nodes import needed, states_of, stopped
+from mizzen.controllers.graphs.node_status import needed, states_of, stopped
 from mizzen.graph.compile_graph import SPOKEN, spec_of
 from mizzen.kinds.graph.spec import GraphServing, MLGraphSpec, NodeState
 from mizzen.kinds.schema.resource import Resource, format_time, parse_time
@@ -116,7 +116,7 @@ def staying(
     served = frozenset(serving.workloads.values()) if serving is not None else frozenset()
     found = {}
     for child in facts.children:
-        name, noted = child.meta.name, child.meta.annotations.get(passing.ENDS)
+        name, noted = child.meta.name, child.meta.annotations.get(metadata_propagation.ENDS)
         if name in wanted or child.deleting or not is_available(child) or not (noted or name in served):
             continue
         ends = _time(noted) or now + max(longest, SHORTEST_END)
@@ -130,9 +130,9 @@ def ending(facts: GraphFacts, name: str, now: datetime, seconds: float) -> Resou
     """The Workload of this name, with the time after which it may end written on it, once."""
     child = facts.child(name)
     assert child is not None
-    noted = child.meta.annotations.get(passing.ENDS)
+    noted = child.meta.annotations.get(metadata_propagation.ENDS)
     ends = noted if noted and _time(noted) else format_time(now + timedelta(seconds=seconds))
-    return passing.passed_on(facts.resource, child, child, ends=ends)
+    return metadata_propagation.passed_on(facts.resource, child, child, ends=ends)
 
 
 def _time(text: str | None) -> datetime | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from mizzen.controllers.training import phases, policy
-from mizzen.controllers.training.course import BEGUN, Course, Trouble, stopped
+from mizzen.controllers.training import conditions as training_conditions
+from mizzen.controllers.training import exit_policy
 from mizzen.controllers.training.facts import Given, Moment, TrainingFacts, attempt_of, seen_of
+from mizzen.controllers.training.replica_states import BEGUN, Course, Trouble, stopped
 from mizzen.errors import Invalid
 from mizzen.kinds.schema.resource import Condition, Resource, format_time, parse_time
 from mizzen.kinds.text import durations
@@ -23,8 +24,8 @@ def ended(given: Given, found: Course, trouble: Trouble | None) -> Decision:
     names = {child.meta.name.partition(".")[2] for child in left}
     going = {each.name: each for each in stopped(found.replicas)}
     replicas = tuple(each if each.name in names else going[each.name] for each in found.replicas)
-    status = phases.status(
-        given, (given.accepted, phases.created(), *_conditions(given, found, trouble)),
+    status = training_conditions.status(
+        given, (given.accepted, training_conditions.created(), *_conditions(given, found, trouble)),
         "Failed" if trouble is not None else "Succeeded", replicas,
         completion_time=format_time(given.now), restarts=found.restarts,
     )  # fmt: skip
@@ -33,10 +34,10 @@ def ended(given: Given, found: Course, trouble: Trouble | None) -> Decision:
 
 def _conditions(given: Given, found: Course, trouble: Trouble | None) -> tuple[Condition, ...]:
     if trouble is not None:
-        return (phases.failed(trouble),)
+        return (training_conditions.failed(trouble),)
     saved = given.facts.saved.count if given.facts.saved is not None else given.told.checkpoints
-    well = phases.succeeded(_said_well(found.replicas))
-    return (well,) if saved else (well, phases.no_checkpoint())
+    well = training_conditions.succeeded(_said_well(found.replicas))
+    return (well,) if saved else (well, training_conditions.no_checkpoint())
 
 
 def over(moment: Moment) -> Decision:
@@ -54,7 +55,7 @@ def over(moment: Moment) -> Decision:
     conditions = told.conditions
     if facts.saved is not None and facts.saved.count:
         conditions = tuple(condition for condition in conditions if condition.type != "NoCheckpoint")
-    status = phases.status(moment, conditions, "Failed" if failed is not None else "Succeeded", replicas)
+    status = training_conditions.status(moment, conditions, "Failed" if failed is not None else "Succeeded", replicas)
     ttl = spec.ttl_seconds_after_finished if spec is not None else None
     waits = [wait for wait in (until(told, ttl, now), until(told, logs_kept(spec), now)) if wait is not None]
     ahead = [wait for wait in waits if wait > 0]
@@ -94,7 +95,7 @@ def _gone_on(facts: TrainingFacts, replica: JobReplica, *, runs: bool) -> JobRep
     seen = seen_of(child, replica.attempt)
     if seen is None or seen.state != "ended":
         return stopped((replica,))[0]
-    state = "succeeded" if policy.code_of(seen) == 0 else "failed"
+    state = "succeeded" if exit_policy.code_of(seen) == 0 else "failed"
     ended = {"state": state, "exit_code": seen.exit_code, "reason": seen.reason, "message": seen.message}
     return replica.model_copy(update=ended)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from mizzen.controllers.training.course import BEGUN, Trouble
 from mizzen.controllers.training.facts import Moment
+from mizzen.controllers.training.replica_states import BEGUN, Trouble
 from mizzen.kinds.schema.resource import Condition, format_time, parse_time
 from mizzen.kinds.training import REPLICA_TYPES, JobProgress, JobReplica, JobState, ReplicaCounts, TrainingJobStatus
 

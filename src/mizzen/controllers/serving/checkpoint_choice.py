@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mizzen.controllers.serving.facts import Checkpoints
-from mizzen.controllers.serving.meaning import takes_checkpoint
+from mizzen.controllers.serving.version_resolution import takes_checkpoint
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.runs.checkpoints import Checkpoint

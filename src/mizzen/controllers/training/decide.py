@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from mizzen.controllers.training import ending, phases, starting
-from mizzen.controllers.training.course import Course, Trouble, begin, course, resumed, stopped, wait_of
+from mizzen.controllers.training import completion, start_checks
+from mizzen.controllers.training import conditions as training_conditions
 from mizzen.controllers.training.facts import Given, Moment, TrainingFacts, attempt_of
+from mizzen.controllers.training.replica_states import Course, Trouble, begin, course, resumed, stopped, wait_of
 from mizzen.controllers.training.replicas import counting, replicas_of, workload_of
 from mizzen.errors import Invalid
 from mizzen.kinds import catalog
@@ -30,8 +31,8 @@ def decide(facts: TrainingFacts, context: Context, here: str, now: datetime) -> 
     told = TrainingJobStatus.of(facts.resource)
     if facts.inherited and told.running_since is not None:
         told = told.model_copy(update={"running_since": format_time(now)})
-    if phases.is_over(told):
-        return ending.over(Moment(facts, told, now))
+    if training_conditions.is_over(told):
+        return completion.over(Moment(facts, told, now))
     accepted, findings = catalog.accepted(facts.resource, context)
     if findings.faults:
         return _invalid(Moment(facts, told, now), accepted)
@@ -48,7 +49,7 @@ def _decide(given: Given, here: str) -> Decision:
     if spec.suspend:
         return _suspended(given, course(given, before))
     # What has begun goes on, whatever is missing now.
-    blocked = None if told.admitted else starting.blocked(facts, spec, here)
+    blocked = None if told.admitted else start_checks.blocked(facts, spec, here)
     if blocked is not None:
         trouble = Trouble(blocked.reason, blocked.message)
         return (
@@ -67,23 +68,33 @@ def _invalid(moment: Moment, accepted: Condition) -> Decision:
     """A store may hold what never passed our admission. What runs, runs on; somebody may end it all the same."""
     facts, told = moment.facts, moment.told
     if told.terminated is not None:
-        conditions = (accepted, phases.created(), phases.failed(Trouble("Terminated", "it was ended")))
+        conditions = (
+            accepted,
+            training_conditions.created(),
+            training_conditions.failed(Trouble("Terminated", "it was ended")),
+        )
         gone = stopped(told.replica_states)
         return Decision(
-            status=phases.status(moment, conditions, "Failed", gone, completion_time=format_time(moment.now))
+            status=training_conditions.status(
+                moment, conditions, "Failed", gone, completion_time=format_time(moment.now)
+            )
         )
     others = tuple(condition for condition in told.conditions if condition.type != accepted.type)
     if told.state is None:
-        others = (phases.created(), phases.queued(accepted.reason, accepted.message))
+        others = (training_conditions.created(), training_conditions.queued(accepted.reason, accepted.message))
     status = told.model_copy(update={"conditions": (accepted, *others), "state": told.state or "Queued"})
     return Decision(children=tuple(child for child in facts.children if not child.deleting), status=status)
 
 
 def _queued(given: Given, replicas: tuple[JobReplica, ...], trouble: Trouble) -> Decision:
     facts, told = given.facts, given.told
-    conditions = (given.accepted, phases.created(), phases.queued(trouble.reason, trouble.message))
+    conditions = (
+        given.accepted,
+        training_conditions.created(),
+        training_conditions.queued(trouble.reason, trouble.message),
+    )
     ports = {**told.ports, **facts.ports}
-    status = phases.status(given, conditions, "Queued", replicas, ports=ports)
+    status = training_conditions.status(given, conditions, "Queued", replicas, ports=ports)
     there = tuple(child for child in facts.children if not child.deleting) if told.admitted else ()
     return Decision(children=there, status=status, again=AGAIN)
 
@@ -95,8 +106,12 @@ def _suspended(given: Given, found: Course) -> Decision:
         return _ended(given, found, found.failure)
     begun = given.told.start_time is not None or bool(given.facts.children)
     replicas = stopped(found.replicas, begun=begun)
-    conditions = (given.accepted, phases.created(), phases.suspended(len(given.facts.children)))
-    status = phases.status(given, conditions, "Suspended", replicas, restarts=found.restarts)
+    conditions = (
+        given.accepted,
+        training_conditions.created(),
+        training_conditions.suspended(len(given.facts.children)),
+    )
+    status = training_conditions.status(given, conditions, "Suspended", replicas, restarts=found.restarts)
     return Decision(status=status)
 
 
@@ -107,7 +122,7 @@ def _running(given: Given, found: Course) -> Decision:
     if found.failure is not None:
         return _ended(given, found, found.failure)
     limit = spec.active_deadline_seconds
-    left = limit - phases.ran(told, now) if limit is not None else None
+    left = limit - training_conditions.ran(told, now) if limit is not None else None
     if left is not None and left <= 0:
         late = f"it ran for {limit} s, which is spec.activeDeadlineSeconds"
         return _ended(given, found, Trouble("DeadlineExceeded", late))
@@ -116,8 +131,8 @@ def _running(given: Given, found: Course) -> Decision:
     except _NoVersionError as gone:
         return _ended(given, found, Trouble("VersionNotFound", str(gone)))
     phase, condition = _phase(found)
-    conditions = (given.accepted, phases.created(), condition)
-    status = phases.status(given, conditions, phase, found.replicas, restarts=found.restarts)
+    conditions = (given.accepted, training_conditions.created(), condition)
+    status = training_conditions.status(given, conditions, phase, found.replicas, restarts=found.restarts)
     waits = [AGAIN, *(wait_of(each, now) for each in found.replicas if each.state == "restarting")]
     if left is not None and found.runs:
         waits.append(left)
@@ -126,16 +141,16 @@ def _running(given: Given, found: Course) -> Decision:
 
 def _phase(found: Course) -> tuple[JobState, Condition]:
     if any(replica.state == "restarting" for replica in found.replicas):
-        return "Restarting", phases.restarting(found.replicas)
+        return "Restarting", training_conditions.restarting(found.replicas)
     if found.runs:
-        return "Running", phases.running(found.replicas)
+        return "Running", training_conditions.running(found.replicas)
     trouble = found.obstacle or Trouble("Starting", "its processes are about to start")
-    return "Queued", phases.queued(trouble.reason, trouble.message)
+    return "Queued", training_conditions.queued(trouble.reason, trouble.message)
 
 
 def _ended(given: Given, found: Course, trouble: Trouble | None) -> Decision:
     """A set that has succeeded has done so, whatever else happened in the meantime."""
-    return ending.ended(given, found, None if found.has_succeeded(counting(given.spec)) else trouble)
+    return completion.ended(given, found, None if found.has_succeeded(counting(given.spec)) else trouble)
 
 
 class _NoVersionError(Exception):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from mizzen.controllers.graphs.callees import Neighbours, why_silent
 from mizzen.controllers.graphs.facts import Probed, Question, is_available
-from mizzen.controllers.graphs.neighbours import Neighbours, why_silent
 from mizzen.graph.compile_graph import model_at
 from mizzen.kinds.graph import callees
 from mizzen.kinds.graph.callees import Call, GraphContainer

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from mizzen.controllers.training import policy
+from mizzen.controllers.training import exit_policy
 from mizzen.controllers.training.facts import Given, seen_of
 from mizzen.controllers.training.replicas import Replica, counting, policy_of, replicas_of
 from mizzen.kinds.schema.resource import format_time, parse_time
@@ -167,7 +167,7 @@ class _Ended:
 
 def _ended(this: _Ended) -> tuple[Course, Trouble | None]:
     found, spec, seen, name = this.found, this.given.spec, this.seen, this.each.name
-    end = policy.meaning(name, seen, policy_of(spec, this.each), counts=name in counting(spec))
+    end = exit_policy.meaning(name, seen, policy_of(spec, this.each), counts=name in counting(spec))
     told = {"exit_code": seen.exit_code, "reason": seen.reason, "message": seen.message, "restart_at": None}
     ended = _changed(this.replica, **told)
     if end.meaning == "succeeded":
@@ -178,12 +178,12 @@ def _ended(this: _Ended) -> tuple[Course, Trouble | None]:
     if this.restarts > spec.backoff_limit:
         times = {0: "never", 1: "once"}.get(found.restarts, f"{found.restarts} times")
         message = f"it was started again {times}, and spec.backoffLimit is {spec.backoff_limit}"
-        return failed, Trouble("BackoffLimitExceeded", f"{message}; {policy.said(name, seen)}")
-    pause = policy.delay(this.replica.restarts)
+        return failed, Trouble("BackoffLimitExceeded", f"{message}; {exit_policy.said(name, seen)}")
+    pause = exit_policy.delay(this.replica.restarts)
     due = format_time(this.given.now + timedelta(seconds=pause))
     again = _changed(ended, state="restarting", restarts=this.replica.restarts + 1, restart_at=due)
-    said = f"{policy.said(name, seen)}; it is started again in {pause:g} s"
-    notes = (*found.notes, Note("ReplicaEnded", said, warning=policy.code_of(seen) != 0))
+    said = f"{exit_policy.said(name, seen)}; it is started again in {pause:g} s"
+    notes = (*found.notes, Note("ReplicaEnded", said, warning=exit_policy.code_of(seen) != 0))
     return Course((*found.replicas, again), this.restarts, found.failure, found.obstacle, notes), None
 
 
