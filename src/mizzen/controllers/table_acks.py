@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from mizzen.graph import plan
-from mizzen.graph.compile_plans import graph_mark
+from mizzen.graph import table_types
+from mizzen.graph.compile.plans import graph_mark
 from mizzen.protocol.gateway_files import table_acks
 
 PATIENCE = 5.0
@@ -38,7 +38,7 @@ class Traffic:
         self._gone: dict[str, Since] = {}
         """Addresses that went of late, with the first Table without them."""
 
-    def published(self, table: plan.Table) -> None:
+    def published(self, table: table_types.Table) -> None:
         """The Table that gateways find from now on."""
         now: Since = (table.serial, self._clock())
         named = set(_named(table))
@@ -74,7 +74,7 @@ class Traffic:
         return all(each.serial >= max(waited) for each in table_acks.living(self._folder))
 
 
-def _named(table: plan.Table) -> Iterator[str]:
+def _named(table: table_types.Table) -> Iterator[str]:
     for server in table.servers:
         yield from server.addresses
     for service in table.services:

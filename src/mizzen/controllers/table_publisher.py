@@ -19,8 +19,8 @@ from typing import NoReturn
 import msgspec
 
 from mizzen.errors import Expired
-from mizzen.graph import plan
-from mizzen.graph.compile import compile_table
+from mizzen.graph import table_types
+from mizzen.graph.compile.table import compile_table
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.reconcile.persisting import persist
 from mizzen.stores.published_file import PublishedFile
@@ -41,7 +41,7 @@ class TablePublisher:
         *,
         interval: float = 0.02,
         look_every: float = 30.0,
-        published: Callable[[plan.Table], None] = lambda table: None,
+        published: Callable[[table_types.Table], None] = lambda table: None,
     ) -> None:
         """`interval`: seconds between two tables at least, so that a burst of changes becomes one. `look_every`:
         seconds after which the file is looked at when nothing changes. `published` is called with each table that is
@@ -52,7 +52,7 @@ class TablePublisher:
         self._interval = interval
         self._look_every = look_every
         self._tell = published
-        self._published: plan.Table | None = None
+        self._published: table_types.Table | None = None
         self._telling: dict[Ref, Resource] = {}
         """All objects that a table may say something of, as they are at `position`."""
         self._position = ""
@@ -70,7 +70,7 @@ class TablePublisher:
                 persist(self._publish_changes, FAILURE, log, shortest=self._interval), name="table: publish"
             )
 
-    def told(self) -> tuple[str, plan.Table | None, list[Resource], list[Resource]]:
+    def told(self) -> tuple[str, table_types.Table | None, list[Resource], list[Resource]]:
         """Where in the store it stands, the table that was published last, and the InferenceModels and Workloads that
         there are."""
         _, servers, workloads, _ = self._objects()
@@ -89,11 +89,11 @@ class TablePublisher:
         table = self._compile()
         last = self._published
         if last is not None and table == msgspec.structs.replace(last, serial=table.serial):
-            if await self._file.holds(plan.encode(last)):
+            if await self._file.holds(table_types.encode(last)):
                 self._said = table.serial
                 return False
             log.warning("the table at %s is not the one that was published; writing it again", self._file.path)
-        await self._file.replace(plan.encode(table))
+        await self._file.replace(table_types.encode(table))
         self._published = table
         self._said = table.serial
         self._tell(table)
@@ -155,7 +155,7 @@ class TablePublisher:
                 async with asyncio.timeout(self._look_every):
                     await self._changed.wait()
 
-    def _compile(self) -> plan.Table:
+    def _compile(self) -> table_types.Table:
         models, inference_models, workloads, graphs = self._objects()
         return compile_table(models, inference_models, workloads, serial=int(self._position), graphs=graphs)
 

@@ -47,7 +47,7 @@ from mizzen.gateway.telemetry.counts_exchange import Census
 from mizzen.gateway.telemetry.metrics import Metrics
 from mizzen.gateway.telemetry.tracing import Traced, Tracing
 from mizzen.gateway.watched_file import WatchedFile
-from mizzen.graph.plan import Server as ServedVersion
+from mizzen.graph.table_types import Server as ServedVersion
 from mizzen.protocol.gateway_files import status_files, table_acks
 from mizzen.selection.desk import Desk
 from mizzen.selection.view import View

@@ -17,7 +17,7 @@ from mizzen.gateway.inference.response_parameters import Notes
 from mizzen.gateway.inference.signature import Hello
 from mizzen.gateway.queueing.queue import Queue
 from mizzen.gateway.telemetry.metrics import Counters
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from mizzen.protocol.v2 import cited
 
 DEFAULT_NAMESPACE = "default"
@@ -27,7 +27,7 @@ class Bound(Protocol):
     """A graph whose nodes know what they call."""
 
     @property
-    def graph(self) -> plan.Graph: ...
+    def graph(self) -> table_types.Graph: ...
 
     @property
     def ready(self) -> bool:
@@ -80,11 +80,11 @@ class Endpoint:
     """What is told and noted with each answer; a graph says it for each by itself."""
     bound: Bound | None = None
     """Where it is a graph."""
-    kept: plan.Kept | None = None
+    kept: table_types.Kept | None = None
     """Records are kept, so that feedback finds what answered."""
 
     @property
-    def graph(self) -> plan.Graph | None:
+    def graph(self) -> table_types.Graph | None:
         return None if self.bound is None else self.bound.graph
 
     @property

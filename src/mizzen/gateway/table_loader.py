@@ -28,7 +28,7 @@ from mizzen.gateway.queueing.queue import Queue
 from mizzen.gateway.queueing.replica_connection import Replica
 from mizzen.gateway.route_table import DEFAULT_NAMESPACE, Endpoint, Name, Routes
 from mizzen.gateway.watched_file import WatchedFile
-from mizzen.graph import execute, plan
+from mizzen.graph import plan_submit, table_types
 from mizzen.protocol import v2
 from mizzen.selection.records.record import what_of
 
@@ -39,7 +39,7 @@ with connections of its own, also to the same replica: it answers each with what
 Place = tuple[Key, str]
 """A replica: whose, and its address."""
 
-UNSERVED = plan.Plan(servers=())
+UNSERVED = table_types.Plan(servers=())
 OVERLAP_SECONDS = 1.0
 """A Table does not wait longer for those who take over: they answered the plane, and may have been lost since."""
 
@@ -50,7 +50,7 @@ class Fleet:
     def __init__(
         self,
         service: Service,
-        new_queue: Callable[[plan.Server, Callable[[Call], bool]], Queue],
+        new_queue: Callable[[table_types.Server, Callable[[Call], bool]], Queue],
         loop: asyncio.AbstractEventLoop,
         taken: Callable[[int], None],
         *,
@@ -67,7 +67,7 @@ class Fleet:
         self._graphs = graphs
         self._room = room
         self._replicas: dict[Place, Replica] = {}
-        self._next: plan.Table | None = None
+        self._next: table_types.Table | None = None
         """Comes into force when all of `_awaited` are ready, or with `_timer`."""
         self._awaited: list[Replica] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -76,7 +76,7 @@ class Fleet:
         self._expected: frozenset[tuple[str, str, str]] = frozenset()
         """Namespace, model and version of all that something serves, or is about to."""
 
-    def take(self, table: plan.Table) -> None:
+    def take(self, table: table_types.Table) -> None:
         """Put this Table in force, as soon as nobody is missed. ValueError, with nothing changed, when it contradicts
         itself."""
         wanted = {_key(server): server for server in table.servers}
@@ -99,7 +99,9 @@ class Fleet:
         if self._next is not None and all(replica.ready for replica in self._awaited):
             self._enforce()
 
-    def _successors(self, table: plan.Table, wanted: dict[Key, plan.Server], by_id: dict[str, Key]) -> set[Place]:
+    def _successors(
+        self, table: table_types.Table, wanted: dict[Key, table_types.Server], by_id: dict[str, Key]
+    ) -> set[Place]:
         """Those that are to answer where somebody else does now."""
         answering = {place for place, replica in self._replicas.items() if replica.ready}
         served = {key for key, server in wanted.items() if any((key, each) in answering for each in server.addresses)}
@@ -150,7 +152,7 @@ class Fleet:
         self._replicas.clear()
         await self._graphs.close()
 
-    def _routes(self, table: plan.Table, queues: dict[str, Queue]) -> Routes:
+    def _routes(self, table: table_types.Table, queues: dict[str, Queue]) -> Routes:
         routes = Routes()
         self._bound = {}
         self._expected = _expected(table)
@@ -178,15 +180,15 @@ class Fleet:
 
     def _endpoint(
         self,
-        route: plan.Route,
+        route: table_types.Route,
         version: str,
         asked: str | None,
-        plan: plan.Plan,
+        plan: table_types.Plan,
         queues: dict[str, Queue],
         *,
         alias: str = "",
     ) -> Endpoint:
-        def find(server: str) -> execute.Caller[Call]:
+        def find(server: str) -> plan_submit.Caller[Call]:
             return cached_queue.before(queues[server], self._service.clock, self._room)
 
         mine = tuple(queues[server] for server in plan.servers)
@@ -205,7 +207,7 @@ class Fleet:
             asked_version=asked,
             target=Target(route.namespace, "Model", route.name, models=models, alias=alias),
             queues=mine,
-            submit=execute.run(plan, find) if mine else self._refuse,
+            submit=plan_submit.run(plan, find) if mine else self._refuse,
             timeout=min((CEILING_SECONDS, *timeouts)),
             head=v2.answer_head(route.name, version),
             counters=self._service.metrics.counters(route.namespace, route.name, version, route.model),
@@ -218,7 +220,7 @@ class Fleet:
         )
 
     def _graph_endpoint(
-        self, route: plan.Route, version: str, asked: str | None, plan: plan.Plan, alias: str
+        self, route: table_types.Route, version: str, asked: str | None, plan: table_types.Plan, alias: str
     ) -> Endpoint:
         """Its `submit` is that of a graph which knows what it calls, once all endpoints are there."""
         graph = plan.graph
@@ -271,9 +273,9 @@ class Fleet:
 class TableFile(WatchedFile):
     """Hands over each good Table."""
 
-    def __init__(self, path: Path, take: Callable[[plan.Table], None], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, path: Path, take: Callable[[table_types.Table], None], loop: asyncio.AbstractEventLoop) -> None:
         def load(data: bytes) -> str:
-            table = plan.decode(data)
+            table = table_types.decode(data)
             take(table)
             return f"table {table.serial}: {len(table.routes)} names, {len(table.servers)} served versions"
 
@@ -294,23 +296,23 @@ def _offer(call: Call) -> bool:
     return not left
 
 
-def _key(server: plan.Server) -> Key:
+def _key(server: table_types.Server) -> Key:
     return server.id, server.version, server.files
 
 
-def _expected(table: plan.Table) -> frozenset[tuple[str, str, str]]:
+def _expected(table: table_types.Table) -> frozenset[tuple[str, str, str]]:
     served = {(server.id.partition("/")[0], server.model, server.version) for server in table.servers}
     # What still starts has a name of its own, and nobody behind it.
     return frozenset(served | {(route.namespace, route.model, route.version) for route in table.routes if route.model})
 
 
-def _unserved(route: plan.Route, version: str) -> str:
+def _unserved(route: table_types.Route, version: str) -> str:
     model = route.model or route.name
     place = "" if route.namespace == DEFAULT_NAMESPACE else f" --namespace {route.namespace}"
     return f"version {version} of '{model}' is not served; 'mizzen serve {model} {version}{place}' serves it"
 
 
-def _places(servers: dict[Key, plan.Server]) -> set[Place]:
+def _places(servers: dict[Key, table_types.Server]) -> set[Place]:
     return {(key, address) for key, server in servers.items() for address in server.addresses}
 
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from random import Random
 from typing import Literal, NamedTuple
 
-from mizzen.graph.plan import Policy
-from mizzen.graph.policies import Arm, Rule, State, policy_of
+from mizzen.graph.bandits import Arm, Rule, State, policy_of
+from mizzen.graph.table_types import Policy
 
 FILE = "state.db"
 """In the data dir."""

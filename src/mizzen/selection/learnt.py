@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from mizzen.graph.policies import State
+from mizzen.graph.bandits import State
 from mizzen.selection import database
 from mizzen.selection.database import NodeState, Quality
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from random import Random
 from typing import Protocol, TypeVar
 
-from mizzen.graph.plan import Policy
-from mizzen.graph.policies import Choice, State, policy_of
+from mizzen.graph.bandits import Choice, State, policy_of
+from mizzen.graph.table_types import Policy
 from mizzen.selection import database
 from mizzen.selection.word import Word
 

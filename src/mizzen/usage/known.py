@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mizzen.graph.plan import Table
+from mizzen.graph.table_types import Table
 from mizzen.kinds.schema.resource import Resource
 
 Key = tuple[str, str, str]

@@ -14,8 +14,8 @@ import pytest
 from mizzen.backups import making
 from mizzen.backups.making import Wanted
 from mizzen.errors import BadRequest
-from mizzen.graph.plan import Policy
-from mizzen.graph.policies import Arm
+from mizzen.graph.bandits import Arm
+from mizzen.graph.table_types import Policy
 from mizzen.selection import database
 from mizzen.selection.database import Credit, Given, Score
 from tests.unit.backups.folders import TAKEN, Quiet, backup, data_dir, names, restore

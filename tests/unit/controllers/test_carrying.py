@@ -10,7 +10,7 @@ from pathlib import Path
 from mizzen.assemble.carrying import Carrying
 from mizzen.controllers.table_acks import Traffic
 from mizzen.controllers.table_publisher import TablePublisher
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from mizzen.kinds.schema.resource import Resource
 from mizzen.protocol.gateway_files import table_acks
 from mizzen.protocol.gateway_files.table_acks import Taken
@@ -45,12 +45,12 @@ def test_it_is_waited_for_every_gateway(tmp_path: Path) -> None:
         async with running(tables):
             await eventually(path.exists)
             for gateway in ("gateway-0", "gateway-1"):
-                take(folder, gateway, plan.decode(path.read_bytes()).serial)
+                take(folder, gateway, table_types.decode(path.read_bytes()).serial)
             moved = await made_current(store, "m", "1")
             at = moved.meta.resource_version
             waiting = asyncio.create_task(carried(at))
             await eventually(lambda: tables.says(at))
-            serial = plan.decode(path.read_bytes()).serial
+            serial = table_types.decode(path.read_bytes()).serial
             assert serial >= int(at)
             take(folder, "gateway-0", serial)
             await asyncio.sleep(0.1)

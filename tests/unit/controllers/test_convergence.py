@@ -19,7 +19,7 @@ from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.errors import AlreadyExists, Conflict, NotFound
-from mizzen.graph.compile import compile_table
+from mizzen.graph.compile.table import compile_table
 from mizzen.kinds.model import ModelSpec, ModelStatus, ModelVersionStatus
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import CHILDREN_FINALIZER, Ref, Resource

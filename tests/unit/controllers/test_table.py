@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from mizzen.controllers.table_publisher import KINDS, TablePublisher
 from mizzen.errors import Unavailable
-from mizzen.graph import plan
-from mizzen.graph.compile import compile_table
+from mizzen.graph import table_types
+from mizzen.graph.compile.table import compile_table
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Listing, Where
@@ -50,8 +50,8 @@ def graph(name: str, calls: str | None, generation: int) -> Resource:
     return Resource("MLGraph", meta(name), {}, {"serving": serving} if generation else {})
 
 
-def read(path: Path) -> plan.Table:
-    return plan.decode(path.read_bytes())
+def read(path: Path) -> table_types.Table:
+    return table_types.decode(path.read_bytes())
 
 
 def names(path: Path) -> list[str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mizzen.controllers.table_acks import PATIENCE, Traffic
-from mizzen.graph.compile_plans import graph_mark
-from mizzen.graph.plan import Graph, Plan, Route, Server, Service, Table
+from mizzen.graph.compile.plans import graph_mark
+from mizzen.graph.table_types import Graph, Plan, Route, Server, Service, Table
 from mizzen.protocol.gateway_files import table_acks
 from mizzen.protocol.gateway_files.table_acks import Taken
 

@@ -13,7 +13,7 @@ from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.table_publisher import TablePublisher
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from mizzen.kinds.model import ModelStatus, ModelVersionStatus
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Ref
@@ -69,7 +69,7 @@ async def _gone(store: SqliteStore) -> bool:
 
 
 def _routes(path: Path) -> int:
-    return len(plan.decode(path.read_bytes()).routes) if path.exists() else 0
+    return len(table_types.decode(path.read_bytes()).routes) if path.exists() else 0
 
 
 async def _check_serving(store: SqliteStore) -> None:

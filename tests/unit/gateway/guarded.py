@@ -11,7 +11,7 @@ from mizzen.access.limits import Limit
 from mizzen.access.policy import Binding, Verb
 from mizzen.access.published import Access, Grant, Issuer, Pass
 from mizzen.access.refusals import Refusal
-from mizzen.graph.plan import Plan, Route, Server, Table
+from mizzen.graph.table_types import Plan, Route, Server, Table
 from tests.unit.gateway.harness import Gateway, Response, body_of
 
 START = time.time()

@@ -22,7 +22,7 @@ import uvloop
 from mizzen.gateway.process import Guard, Learning, Limits, Records, serve
 from mizzen.gateway.telemetry.access_log import Logged
 from mizzen.gateway.telemetry.tracing import Traced
-from mizzen.graph.plan import Plan, Route, Server, Table, encode
+from mizzen.graph.table_types import Plan, Route, Server, Table, encode
 from mizzen.protocol.frames import framing, msgpack
 from mizzen.web.tls import Files
 

@@ -21,7 +21,7 @@ from mizzen.gateway.request.cors import Cors
 from mizzen.gateway.route_table import Endpoint, Name, Routes
 from mizzen.gateway.telemetry.access_log import AccessLog
 from mizzen.gateway.telemetry.metrics import Counters, Metrics, render
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from mizzen.protocol.gateway_files import counts
 from mizzen.selection import database
 from mizzen.selection.desk import Desk
@@ -30,18 +30,22 @@ from mizzen.selection.records.record import what_of
 
 UID = "11111111-2222-3333-4444-555555555555"
 DAY = 86400.0
-EGREEDY, EXP3 = plan.Policy(name="egreedy", epsilon=0.1), plan.Policy(name="exp3")
+EGREEDY, EXP3 = table_types.Policy(name="egreedy", epsilon=0.1), table_types.Policy(name="exp3")
 LABEL = b'[{"name":"predict","datatype":"INT64","shape":[1],"data":[1]}]'
 SCORE = b'[{"name":"predict","datatype":"FP64","shape":[1],"data":[0.75]}]'
 
 
-def graph(policy: plan.Policy | None = EGREEDY, arms: tuple[str, ...] = ("b", "c"), **more: Any) -> plan.Graph:
+def graph(
+    policy: table_types.Policy | None = EGREEDY, arms: tuple[str, ...] = ("b", "c"), **more: Any
+) -> table_types.Graph:
     """`a` routes to its arms; `a` and they are called by their names."""
     places = tuple(range(1, len(arms) + 1))
-    route = plan.Routing(kind="mab" if policy else "split", children=places, policy=policy)
-    nodes = [plan.Node(name="a", children=places, route=route, call=plan.Callee(name="first"))]
-    nodes += [plan.Node(name=arm, dependencies=(0,), call=plan.Callee(name=f"model-{arm}")) for arm in arms]
-    return plan.Graph(uid=UID, generation=3, nodes=tuple(nodes), **more)
+    route = table_types.Routing(kind="mab" if policy else "split", children=places, policy=policy)
+    nodes = [table_types.Node(name="a", children=places, route=route, call=table_types.Callee(name="first"))]
+    nodes += [
+        table_types.Node(name=arm, dependencies=(0,), call=table_types.Callee(name=f"model-{arm}")) for arm in arms
+    ]
+    return table_types.Graph(uid=UID, generation=3, nodes=tuple(nodes), **more)
 
 
 class Bound:
@@ -50,7 +54,7 @@ class Bound:
     ready = callable = True
     reason, hello = "", None
 
-    def __init__(self, of: plan.Graph) -> None:
+    def __init__(self, of: table_types.Graph) -> None:
         self.graph = of
 
     def rouse(self, now: float) -> None:
@@ -63,10 +67,10 @@ class Bound:
 class World:
     """The name `g`, which keeps records, and `plain`, which does not."""
 
-    def __init__(self, folder: Path, of: plan.Graph | None) -> None:
+    def __init__(self, folder: Path, of: table_types.Graph | None) -> None:
         self.folder = folder
         self.now = 1_700_000_000.0
-        self.kept = plan.Kept(uid=UID, max_bytes=1 << 20, max_seconds=DAY)
+        self.kept = table_types.Kept(uid=UID, max_bytes=1 << 20, max_seconds=DAY)
         self.log = Log(folder / "records", 0, self.kept, wall=lambda: self.now)
         self.metrics = Metrics()
         self.service = Service(
@@ -79,13 +83,13 @@ class World:
         )  # fmt: skip
         self.serve(of)
 
-    def serve(self, of: plan.Graph | None) -> None:
+    def serve(self, of: table_types.Graph | None) -> None:
         g = self._endpoint("g", None if of is None else Bound(of), self.kept)
         plain = self._endpoint("plain", None, None)
         names = {("default", each.name): Name(each, {"1": each}) for each in (g, plain)}
         self.service.replace(routes=Routes(names=names))
 
-    def _endpoint(self, name: str, bound: Bound | None, kept: plan.Kept | None) -> Endpoint:
+    def _endpoint(self, name: str, bound: Bound | None, kept: table_types.Kept | None) -> Endpoint:
         target = Target("default", "Model", name, models=frozenset({name}))
         return Endpoint(
             "default", name, "1", None, target, (), lambda call: None, 10.0, b"", Counters(), bytes,

@@ -12,7 +12,7 @@ import pytest
 
 import mizzen
 from mizzen.gateway.http.read_api import DOCUMENT
-from mizzen.graph.plan import Table
+from mizzen.graph.table_types import Table
 from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, body_of, publish, request, table_of, until
 
 EXTENSIONS = ["binary_tensor_data", "model_configuration", "model_repository", "statistics"]

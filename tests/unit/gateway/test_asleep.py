@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mizzen.gateway.queueing.scale_from_zero import Bounds
-from mizzen.graph.plan import Plan, Route, Table
+from mizzen.graph.table_types import Plan, Route, Table
 from mizzen.protocol.gateway_files import demand
 from mizzen.protocol.gateway_files.demand import Asked, Demand
 from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, body_of, publish, request, table_of, until

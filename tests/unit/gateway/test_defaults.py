@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mizzen.gateway.inference.default_outputs import MOST_BODY, MOST_BYTES, MOST_COMMAS, Default
-from mizzen.graph.plan import Constant, Plan, Route, Server, Table
+from mizzen.graph.table_types import Constant, Plan, Route, Server, Table
 from tests.unit.gateway.harness import LIMITS, Gateway, Response, Runtime, body_of, infer_request, publish, until
 
 LATE, NOBODY = "no answer within the deadline", "no ready model"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.graph.plan import Plan, Route, Table
+from mizzen.graph.table_types import Plan, Route, Table
 from mizzen.runtime.signature import TensorSpec
 from tests.unit.gateway.harness import Gateway, publish, until
 from tests.unit.gateway.models import Counting

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mizzen.graph.plan import Plan, Route, Server, Table
+from mizzen.graph.table_types import Plan, Route, Server, Table
 from mizzen.protocol import tensors
 from tests.unit.gateway.harness import Gateway, Response, Runtime, publish, request, table_of, until
 from tests.unit.gateway.models import Counting, ModelRuntime

@@ -13,7 +13,7 @@ import pytest
 
 from mizzen.access.policy import Binding
 from mizzen.gateway.graphs import explain
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.signature import TensorSpec
 from tests.unit.gateway.guarded import bound, permit, token
@@ -38,16 +38,16 @@ class Many(Counting):
         return {"sum": np.full((1, 20_000), inputs["x"].sum())}
 
 
-def node(name: str, *dependencies: int, **more: Any) -> plan.Node:
-    return plan.Node(name=name, dependencies=dependencies, **more)
+def node(name: str, *dependencies: int, **more: Any) -> table_types.Node:
+    return table_types.Node(name=name, dependencies=dependencies, **more)
 
 
-def called(name: str) -> dict[str, plan.Callee]:
-    return {"call": plan.Callee(name=name)}
+def called(name: str) -> dict[str, table_types.Callee]:
+    return {"call": table_types.Callee(name=name)}
 
 
-SPLIT = plan.Routing(kind="split", children=(2, 3), weights=(0.0, 100.0))
-MAB = plan.Routing(kind="mab", children=(1, 2), policy=plan.Policy(name="egreedy", epsilon=0.0))
+SPLIT = table_types.Routing(kind="split", children=(2, 3), weights=(0.0, 100.0))
+MAB = table_types.Routing(kind="mab", children=(1, 2), policy=table_types.Policy(name="egreedy", epsilon=0.0))
 GRAPHS = {
     "chain": (node("first", children=(1,), **called("adds")), node("then", 0, **called("doubles"))),
     "split": (
@@ -65,21 +65,21 @@ GRAPHS = {
 }
 
 
-def table(addresses: dict[str, str]) -> plan.Table:
+def table(addresses: dict[str, str]) -> table_types.Table:
     servers = tuple(
-        plan.Server(id=f"default/{name}", model=name, version="7", addresses=(address,))
+        table_types.Server(id=f"default/{name}", model=name, version="7", addresses=(address,))
         for name, address in addresses.items()
     )
-    kept = plan.Kept(uid=UID, max_bytes=1 << 20, max_seconds=3600.0)
-    plans = {name: ("7", plan.Plan(servers=(f"default/{name}",))) for name in addresses}
+    kept = table_types.Kept(uid=UID, max_bytes=1 << 20, max_seconds=3600.0)
+    plans = {name: ("7", table_types.Plan(servers=(f"default/{name}",))) for name in addresses}
     for name, nodes in GRAPHS.items():
-        graph = plan.Graph(uid=UID if name == "bandit" else name, generation=3, nodes=nodes)
-        plans[name] = "3", plan.Plan(graph=graph, kept=kept if name == "bandit" else None)
+        graph = table_types.Graph(uid=UID if name == "bandit" else name, generation=3, nodes=nodes)
+        plans[name] = "3", table_types.Plan(graph=graph, kept=kept if name == "bandit" else None)
     routes = tuple(
-        plan.Route(namespace="default", name=name, version=version, plan=each, versions={version: each})
+        table_types.Route(namespace="default", name=name, version=version, plan=each, versions={version: each})
         for name, (version, each) in plans.items()
     )
-    return plan.Table(serial=1, servers=servers, routes=routes)
+    return table_types.Table(serial=1, servers=servers, routes=routes)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from mizzen.gateway.access.authorizer import Permits
 from mizzen.gateway.feedback.routes import FIELDS, Feedback
 from mizzen.gateway.http.asgi_app import App
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from mizzen.selection.desk import Desk
 from tests.unit.gateway.judging import DAY, EXP3, LABEL, SCORE, World, asked, graph
 
@@ -343,7 +343,7 @@ def test_a_node_that_is_no_bandit_any_more_learns_nothing(world: World) -> None:
 
 
 def test_feedback_is_for_the_user_of_the_request(world: World) -> None:
-    world.serve(graph(plan.Policy(name="egreedy", epsilon=0.1, per_user=True)))
+    world.serve(graph(table_types.Policy(name="egreedy", epsilon=0.1, per_user=True)))
     assert world.post({"id": world.answered(user="zo\u00eb"), "reward": 1})[0] == 200
     assert world.post({"id": world.answered(user="zo\u00eb"), "reward": 1, "user": "zo\u00eb"})[0] == 200
     assert world.post({"id": world.answered(user="ann"), "reward": 1})[0] == 200

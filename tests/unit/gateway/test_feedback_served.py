@@ -9,35 +9,40 @@ from typing import Any
 
 import pytest
 
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from mizzen.selection import database
 from tests.unit.gateway.harness import Gateway, Response, Runtime, listening, publish, until
 
 UID = "11111111-2222-3333-4444-555555555555"
 
 
-def table(address: str) -> plan.Table:
+def table(address: str) -> table_types.Table:
     """The graph `g`: a bandit before `one` and `two`, which both are the same runtime; and `one` keeps records, too."""
-    servers = tuple(plan.Server(id=f"default/{name}", model=name, version="1", addresses=(address,)) for name in MODELS)
-    mab = plan.Routing(kind="mab", children=(1, 2), policy=plan.Policy(name="egreedy", epsilon=0.5))
-    nodes = (
-        plan.Node(name="choose", children=(1, 2), route=mab),
-        *(plan.Node(name=f"arm-{name}", dependencies=(0,), call=plan.Callee(name=name)) for name in MODELS),
+    servers = tuple(
+        table_types.Server(id=f"default/{name}", model=name, version="1", addresses=(address,)) for name in MODELS
     )
-    graph = plan.Plan(graph=plan.Graph(uid=UID, generation=1, nodes=nodes), kept=kept(UID))
-    plans = {name: plan.Plan(servers=(f"default/{name}",), kept=kept(name)) for name in MODELS} | {"g": graph}
+    mab = table_types.Routing(kind="mab", children=(1, 2), policy=table_types.Policy(name="egreedy", epsilon=0.5))
+    nodes = (
+        table_types.Node(name="choose", children=(1, 2), route=mab),
+        *(
+            table_types.Node(name=f"arm-{name}", dependencies=(0,), call=table_types.Callee(name=name))
+            for name in MODELS
+        ),
+    )
+    graph = table_types.Plan(graph=table_types.Graph(uid=UID, generation=1, nodes=nodes), kept=kept(UID))
+    plans = {name: table_types.Plan(servers=(f"default/{name}",), kept=kept(name)) for name in MODELS} | {"g": graph}
     routes = tuple(
-        plan.Route(namespace="default", name=name, version="1", plan=each, versions={"1": each})
+        table_types.Route(namespace="default", name=name, version="1", plan=each, versions={"1": each})
         for name, each in plans.items()
     )
-    return plan.Table(serial=1, servers=servers, routes=routes)
+    return table_types.Table(serial=1, servers=servers, routes=routes)
 
 
 MODELS = ("one", "two")
 
 
-def kept(uid: str) -> plan.Kept:
-    return plan.Kept(uid=uid, max_bytes=1 << 20, max_seconds=3600.0)
+def kept(uid: str) -> table_types.Kept:
+    return table_types.Kept(uid=uid, max_bytes=1 << 20, max_seconds=3600.0)
 
 
 @pytest.fixture

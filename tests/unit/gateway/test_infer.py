@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.graph.plan import Plan, Route, Table
+from mizzen.graph.table_types import Plan, Route, Table
 from tests.unit.gateway.harness import (
     LIMITS,
     Gateway,

@@ -11,15 +11,15 @@ import uvloop
 from mizzen.gateway.graphs.factory import Making
 from mizzen.gateway.queueing.deadline_timer import Sweeper
 from mizzen.gateway.route_table import Routes
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from mizzen.selection.view import View
 
 
-def bandit(epsilon: float) -> plan.Graph:
-    route = plan.Routing(kind="mab", children=(1, 2), policy=plan.Policy(name="egreedy", epsilon=epsilon))
-    ends = [plan.Node(name=name, dependencies=(0,), call=plan.Callee(name=name)) for name in "bc"]
-    root = plan.Node(name="a", children=(1, 2), route=route)
-    return plan.Graph(uid="u", generation=1, nodes=(root, *ends))
+def bandit(epsilon: float) -> table_types.Graph:
+    route = table_types.Routing(kind="mab", children=(1, 2), policy=table_types.Policy(name="egreedy", epsilon=epsilon))
+    ends = [table_types.Node(name=name, dependencies=(0,), call=table_types.Callee(name=name)) for name in "bc"]
+    root = table_types.Node(name="a", children=(1, 2), route=route)
+    return table_types.Graph(uid="u", generation=1, nodes=(root, *ends))
 
 
 def test_a_bandit_is_not_begun_anew_by_each_table(tmp_path: Path) -> None:

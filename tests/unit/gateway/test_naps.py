@@ -12,7 +12,7 @@ from mizzen.gateway.cache.cached_queue import Cached
 from mizzen.gateway.inference.calls import OK, UNAVAILABLE
 from mizzen.gateway.queueing.demand_report import IDLE, SAMPLE, SAMPLES, USED, WRITE_EVERY, DemandReport
 from mizzen.gateway.queueing.scale_from_zero import FIRST_GUESS, MOST_RETRY, Bounds
-from mizzen.graph.plan import Server
+from mizzen.graph.table_types import Server
 from mizzen.protocol.gateway_files import demand
 from mizzen.protocol.gateway_files.demand import Asked
 from tests.unit.gateway.virtual import Recorded, World

@@ -15,7 +15,7 @@ from jwt.algorithms import ECAlgorithm
 
 from mizzen.access.policy import ANONYMOUS, VERBS, Actor, Target
 from mizzen.access.published import Issuer
-from mizzen.graph.plan import Route
+from mizzen.graph.table_types import Route
 from tests.unit.access.reference import may
 from tests.unit.gateway.guarded import (
     BINDINGS,

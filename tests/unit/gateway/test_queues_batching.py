@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mizzen.gateway.inference.calls import OK
 from mizzen.gateway.queueing.batch_sizing import BUDGET, next_room
-from mizzen.graph.plan import Server
+from mizzen.graph.table_types import Server
 from tests.unit.gateway.virtual import LARGE, World
 
 AUTO: dict[str, Any] = {"batch_auto": True, "batch_size": 64, "timeout_ms": 1000}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from mizzen.graph.plan import Plan, Route, Table
+from mizzen.graph.table_types import Plan, Route, Table
 from tests.unit.gateway.guarded import (
     PASSES,
     START,

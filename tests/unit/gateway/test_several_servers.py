@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.graph.plan import Plan, Route, Server, Table
+from mizzen.graph.table_types import Plan, Route, Server, Table
 from tests.unit.gateway.harness import Client, Gateway, Runtime, infer_request, publish, until
 
 

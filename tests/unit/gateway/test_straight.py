@@ -23,8 +23,8 @@ from mizzen.gateway.inference.protocols import JSON, PLAIN, V2
 from mizzen.gateway.inference.signature import Hello, Signature, Tensor
 from mizzen.gateway.route_table import Endpoint
 from mizzen.gateway.telemetry.metrics import Counters
-from mizzen.graph import merging, messages, plan
-from mizzen.graph.means import Means
+from mizzen.graph import merging, messages, table_types
+from mizzen.graph.fast_mean import Means
 from mizzen.protocol.frames import framing
 
 INPUT = [("x", "FP64", [1], framing.RAW, memoryview(struct.pack("<d", 1.0)))]
@@ -76,34 +76,36 @@ def payload_of(values: list[float], datatype: str = "FP64", name: str = "y") -> 
     return struct.pack("<I", len(text)) + text + data
 
 
-def ensemble(count: int, weights: tuple[float, ...], kind: Any) -> plan.Graph:
-    members = tuple(plan.Node(name=f"m{at}", children=(count,), call=plan.Callee(name="any")) for at in range(count))
-    merge = plan.Merging(kind=kind, weights=weights)
-    joined = plan.Node(name="joined", dependencies=tuple(range(count)), merge=merge)
-    return plan.Graph(uid="u", generation=1, nodes=(*members, joined))
+def ensemble(count: int, weights: tuple[float, ...], kind: Any) -> table_types.Graph:
+    members = tuple(
+        table_types.Node(name=f"m{at}", children=(count,), call=table_types.Callee(name="any")) for at in range(count)
+    )
+    merge = table_types.Merging(kind=kind, weights=weights)
+    joined = table_types.Node(name="joined", dependencies=tuple(range(count)), merge=merge)
+    return table_types.Graph(uid="u", generation=1, nodes=(*members, joined))
 
 
-def chain(count: int) -> plan.Graph:
+def chain(count: int) -> table_types.Graph:
     nodes = [
-        plan.Node(
+        table_types.Node(
             name=f"m{at}",
             dependencies=(at - 1,) if at else (),
             children=(at + 1,) if at + 1 < count else (),
-            call=plan.Callee(name="any"),
+            call=table_types.Callee(name="any"),
         )
         for at in range(count)
     ]
-    return plan.Graph(uid="u", generation=1, nodes=tuple(nodes))
+    return table_types.Graph(uid="u", generation=1, nodes=tuple(nodes))
 
 
-def bound(graph: plan.Graph) -> tuple[BoundGraph, list[Asked]]:
+def bound(graph: table_types.Graph) -> tuple[BoundGraph, list[Asked]]:
     made = BoundGraph(
         graph, tallies=[NodeTally() for _ in graph.nodes], clock=lambda: 1.0, rng=Random(0),
         select=lambda *_: None, keeper=None,  # type: ignore[arg-type]
     )  # fmt: skip
     targets: list[Asked] = []
 
-    def find(callee: plan.Callee) -> Target:
+    def find(callee: table_types.Callee) -> Target:
         targets.append(Asked())
         return targets[-1]
 
@@ -115,7 +117,7 @@ Outcome = tuple[int, bytes]
 
 
 def played(
-    graph: plan.Graph, submit: Callable[[BoundGraph], Callable[[Call], None]], outcomes: list[Outcome],
+    graph: table_types.Graph, submit: Callable[[BoundGraph], Callable[[Call], None]], outcomes: list[Outcome],
     order: list[int], form: tuple[list[str] | None, Any],
 ) -> tuple[list[tuple[int, bytes]], list[int]]:  # fmt: skip
     """What the client gets, and how many calls of each member nobody wanted any more when it was its turn."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mizzen.graph.plan import Plan, Route, Server, Table
+from mizzen.graph.table_types import Plan, Route, Server, Table
 from tests.unit.gateway.harness import (
     Gateway,
     Response,

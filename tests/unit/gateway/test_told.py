@@ -15,7 +15,7 @@ from mizzen.gateway.queueing.queue import Queue
 from mizzen.gateway.queueing.replica_connection import Replica
 from mizzen.gateway.route_table import Endpoint, Name
 from mizzen.gateway.telemetry.metrics import Counters
-from mizzen.graph.plan import Server
+from mizzen.graph.table_types import Server
 from mizzen.protocol.frames import framing, msgpack
 from tests.unit.gateway import virtual
 from tests.unit.gateway.harness import Runtime, short_folder, until

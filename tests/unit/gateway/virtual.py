@@ -11,7 +11,7 @@ from mizzen.gateway.queueing.deadline_timer import Sweeper
 from mizzen.gateway.queueing.lane_scheduler import LARGE_BYTES
 from mizzen.gateway.queueing.queue import Queue
 from mizzen.gateway.queueing.scale_from_zero import UNBOUNDED, Bounds
-from mizzen.graph.plan import Server
+from mizzen.graph.table_types import Server
 from mizzen.protocol.frames import framing
 
 BYTE_LIMIT = 2_000_000

@@ -14,13 +14,13 @@ from typing import Any, Protocol, TypeVar
 
 from hypothesis import strategies as st
 
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from tests.unit.graph.reference import Calls, Message, Outcome, Place, Script
 
 MOST_NODES = 30
 MOST_KEYS = 6
 """Most messages of one node. A node to which more could come merges, or graphs of diamonds have thousands."""
-CALLEE = plan.Callee(name="any")
+CALLEE = table_types.Callee(name="any")
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 class Case:
     """All that `reference.interpret` asks for."""
 
-    graph: plan.Graph
+    graph: table_types.Graph
     script: Script
     request: Message
     deadline: int | None
@@ -66,7 +66,7 @@ def smallest(case: Case, fails: Callable[[Case], bool]) -> Case:
     return case
 
 
-def keys_of(graph: plan.Graph) -> list[list[str]]:
+def keys_of(graph: table_types.Graph) -> list[list[str]]:
     """For each node, the keys of all messages that it could ever make, in the order of their slots."""
     found: list[list[str]] = []
     for v, node in enumerate(graph.nodes):
@@ -277,19 +277,19 @@ def _barer(sprout: Sprout) -> Iterator[Sprout]:
         yield replace(sprout, ways=(*before, replace(way, said="all", first=0, second=0), *after))
 
 
-def _graph(sprouts: Sequence[Sprout]) -> plan.Graph:
+def _graph(sprouts: Sequence[Sprout]) -> table_types.Graph:
     """Valid, in topological order, with dependencies in any order and children in that of the graph."""
     count = len(sprouts)
     dependencies = [tuple(v - back for back in sprout.back if back <= v) for v, sprout in enumerate(sprouts)]
     children = [tuple(w for w in range(count) if v in dependencies[w]) for v in range(count)]
-    nodes: list[plan.Node] = []
+    nodes: list[table_types.Node] = []
     messages: list[int] = []
     for v, sprout in enumerate(sprouts):
         arriving = sum(messages[u] for u in dependencies[v])
         merge = _merging(sprout, len(dependencies[v]), too_many=arriving > MOST_KEYS) if dependencies[v] else None
         messages.append(arriving if dependencies[v] and merge is None else 1)
         nodes.append(
-            plan.Node(
+            table_types.Node(
                 name=f"n{v}",
                 dependencies=dependencies[v],
                 children=children[v],
@@ -301,32 +301,36 @@ def _graph(sprouts: Sequence[Sprout]) -> plan.Graph:
                 lacking="it lacks a limb" if sprout.lacking else "",
             )
         )
-    return plan.Graph(uid="u", generation=1, nodes=tuple(nodes))
+    return table_types.Graph(uid="u", generation=1, nodes=tuple(nodes))
 
 
-def _merging(sprout: Sprout, count: int, *, too_many: bool) -> plan.Merging | None:
+def _merging(sprout: Sprout, count: int, *, too_many: bool) -> table_types.Merging | None:
     weights = _weights(sprout, count)
     match sprout.merge or ("mean" if too_many else ""):
         case "mean":
             threshold = 0.31 if sprout.threshold else None
-            return plan.Merging(kind="mean", weights=weights, partial=sprout.partial, threshold=threshold)
+            return table_types.Merging(kind="mean", weights=weights, partial=sprout.partial, threshold=threshold)
         case "vote":
-            return plan.Merging(kind="vote", weights=weights, partial=sprout.partial)
+            return table_types.Merging(kind="vote", weights=weights, partial=sprout.partial)
         case "call":
-            return plan.Merging(kind="call", call=CALLEE)
+            return table_types.Merging(kind="call", call=CALLEE)
     return None
 
 
-def _routing(sprout: Sprout, children: tuple[int, ...]) -> plan.Routing | None:
+def _routing(sprout: Sprout, children: tuple[int, ...]) -> table_types.Routing | None:
     match sprout.route:
         case "split":
             shadows = children[-1:] if sprout.shadow and len(children) > 1 else ()
             open_to = children[: len(children) - len(shadows)]
-            return plan.Routing(kind="split", children=open_to, weights=_weights(sprout, len(open_to)), shadows=shadows)
+            return table_types.Routing(
+                kind="split", children=open_to, weights=_weights(sprout, len(open_to)), shadows=shadows
+            )
         case "mab":
-            return plan.Routing(kind="mab", children=children, policy=plan.Policy(name="egreedy", epsilon=0.1))
+            return table_types.Routing(
+                kind="mab", children=children, policy=table_types.Policy(name="egreedy", epsilon=0.1)
+            )
         case "call":
-            return plan.Routing(kind="call", children=children, call=CALLEE)
+            return table_types.Routing(kind="call", children=children, call=CALLEE)
     return None
 
 
@@ -336,7 +340,7 @@ def _weights(sprout: Sprout, count: int) -> tuple[float, ...]:
     return tuple(given + [1.0] * (count - len(given))) if any(given) else ()
 
 
-def _said(way: _Way, node: plan.Node, names: Sequence[str]) -> str | None:
+def _said(way: _Way, node: table_types.Node, names: Sequence[str]) -> str | None:
     if node.route is None or way.said == "all":
         return "*"
     if way.said == "some":
@@ -345,5 +349,5 @@ def _said(way: _Way, node: plan.Node, names: Sequence[str]) -> str | None:
     return {"none": "", "nobody": "nobody", "nothing": None}[way.said]
 
 
-def _is_shadow(node: plan.Node, child: int) -> bool:
+def _is_shadow(node: table_types.Node, child: int) -> bool:
     return node.route is not None and child in node.route.shadows

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
-from mizzen.graph import plan
+from mizzen.graph import table_types
 
 Message = dict[str, list[float]]
 """Tensors by name, in their order. All are flat, so that the shape is the length."""
@@ -126,7 +126,7 @@ class Result:
 
 
 def interpret(
-    graph: plan.Graph,
+    graph: table_types.Graph,
     script: Script,
     request: Message,
     deadline: int | None,
@@ -178,7 +178,7 @@ class _Failed(Exception):
 class _Run:
     """One run of a node: it has a clock, and a message in hand."""
 
-    def __init__(self, walk: _Walk, place: Place, node: plan.Node, at: int) -> None:
+    def __init__(self, walk: _Walk, place: Place, node: table_types.Node, at: int) -> None:
         self.walk, self.place, self.node, self.now = walk, place, node, at
         limits = [walk.deadline, None if node.timeout_ms is None else at + node.timeout_ms]
         self.limit = min((limit for limit in limits if limit is not None), default=None)
@@ -254,7 +254,7 @@ class _Run:
         self.children = tuple(child for child in open_to if names[child] in said)
         self.walk.decisions.append(Decision(self.place[1], tuple(names[child] for child in self.children)))
 
-    def _check(self, routing: plan.Routing, said: Sequence[str]) -> None:
+    def _check(self, routing: table_types.Routing, said: Sequence[str]) -> None:
         weights = routing.weights or (1.0,) * len(routing.children)
         possible = [self.walk.names[child] for child, weight in zip(routing.children, weights, strict=True) if weight]
         if len(said) != 1 or said[0] not in possible:
@@ -285,7 +285,7 @@ class _Run:
 class _Walk:
     def __init__(
         self,
-        graph: plan.Graph,
+        graph: table_types.Graph,
         script: Script,
         request: Message,
         deadline: int | None,
@@ -469,7 +469,7 @@ def _message(member: _Member) -> Message:
     return member.parcel.load
 
 
-def _open_children(node: plan.Node) -> tuple[int, ...]:
+def _open_children(node: table_types.Node) -> tuple[int, ...]:
     """All but shadows."""
     shadows = node.route.shadows if node.route is not None else ()
     return tuple(child for child in node.children if child not in shadows)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mizzen.graph.asking import asking, without_route
 from mizzen.graph.messages import array_of
+from mizzen.graph.router_messages import asking, without_route
 from mizzen.protocol import v2
 from mizzen.protocol.frames import framing
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from mizzen.graph import plan
-from mizzen.graph.compile import compile_table
-from mizzen.graph.plan import Constant, Plan, Route, Server, Table
+from mizzen.graph import table_types
+from mizzen.graph.compile.table import compile_table
+from mizzen.graph.table_types import Constant, Plan, Route, Server, Table
 from mizzen.kinds.schema.resource import Resource
 from tests.unit.controllers.objects import inference_model, model, workload
 
@@ -385,7 +385,7 @@ RESOURCES = st.one_of(
 @given(st.lists(RESOURCES, unique_by=lambda resource: resource.ref))
 def test_any_state_gives_a_sound_table(resources: list[Resource]) -> None:
     table = compiled(*resources)
-    assert plan.decode(plan.encode(table)) == table
+    assert table_types.decode(table_types.encode(table)) == table
     known = {server.id: server for server in table.servers}
     assert len(known) == len(table.servers)
     assert len({(entry.namespace, entry.name) for entry in table.routes}) == len(table.routes)

@@ -11,10 +11,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.graph import plan
-from mizzen.graph.compile import compile_table
-from mizzen.graph.compile_graph import DEEPEST, Misnested, graph_of, graphs_in
-from mizzen.graph.plan import Callee, Graph, Kept, Merging, Node, Policy, Routing, Service, Tensor
+from mizzen.graph import table_types
+from mizzen.graph.compile.graph import DEEPEST, Misnested, graph_of, graphs_in
+from mizzen.graph.compile.table import compile_table
+from mizzen.graph.table_types import Callee, Graph, Kept, Merging, Node, Policy, Routing, Service, Tensor
 from mizzen.kinds import catalog
 from mizzen.kinds.graph.spec import MLGraphSpec
 from mizzen.kinds.schema.resource import Resource
@@ -84,7 +84,7 @@ def test_every_example_compiles(file: Path) -> None:
     assert all(callee.name or callee.service in ids for callee in callees)
     assert ids == {callee.service for callee in callees} - {""}
     table = compile_table((), (), (), 1, graphs=[served(spec)])
-    assert plan.decode(plan.encode(table)) == table
+    assert table_types.decode(table_types.encode(table)) == table
     [route] = table.routes
     assert route.plan.graph == found
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from mizzen.graph import plan
-from mizzen.graph.run import CALL, MERGE, Entries, Failure, Message, Run
-from mizzen.graph.shapes import Shape, shapes_of
+from mizzen.graph import table_types
+from mizzen.graph.executor import CALL, MERGE, Entries, Failure, Message, Run
+from mizzen.graph.prepared_nodes import Shape, shapes_of
 from mizzen.protocol.frames import framing
 
-CALLEE = plan.Callee(name="any")
+CALLEE = table_types.Callee(name="any")
 
 
 def tensor(name: str, value: float) -> Entries:
@@ -28,7 +28,7 @@ class Asked(NamedTuple):
 class Manual(Run):
     """Whoever tests it answers."""
 
-    def __init__(self, graph: plan.Graph) -> None:
+    def __init__(self, graph: table_types.Graph) -> None:
         super().__init__(shapes_of(graph), 1.0)
         for shape in self.shapes:
             shape.target = shape.node.call
@@ -73,16 +73,16 @@ class _Held:
         self.shape = asked.shape
 
 
-def graph(*, route: plan.Routing | None = None) -> plan.Graph:
-    merge = plan.Merging(kind="call", call=CALLEE, incremental=True)
-    return plan.Graph(
+def graph(*, route: table_types.Routing | None = None) -> table_types.Graph:
+    merge = table_types.Merging(kind="call", call=CALLEE, incremental=True)
+    return table_types.Graph(
         uid="u",
         generation=1,
         nodes=(
-            plan.Node(name="root", children=(1, 2), route=route),
-            plan.Node(name="a", dependencies=(0,), children=(3,), call=CALLEE),
-            plan.Node(name="b", dependencies=(0,), children=(3,), call=CALLEE),
-            plan.Node(name="joined", dependencies=(1, 2), merge=merge),
+            table_types.Node(name="root", children=(1, 2), route=route),
+            table_types.Node(name="a", dependencies=(0,), children=(3,), call=CALLEE),
+            table_types.Node(name="b", dependencies=(0,), children=(3,), call=CALLEE),
+            table_types.Node(name="joined", dependencies=(1, 2), merge=merge),
         ),
     )
 
@@ -141,7 +141,7 @@ def test_so_is_none() -> None:
 
 
 def test_branches_that_are_not_taken_are_not_waited_for() -> None:
-    run = Manual(graph(route=plan.Routing(kind="split", children=(1, 2), weights=(1.0, 0.0))))
+    run = Manual(graph(route=table_types.Routing(kind="split", children=(1, 2), weights=(1.0, 0.0))))
     run.shapes[0].choose = lambda run: (0, 0.0)
     run.begin(tensor("x", 1.0))
     run.give("a", CALL, tensor("y", 3.0))

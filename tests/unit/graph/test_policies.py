@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.graph import policies
-from mizzen.graph.plan import Policy
-from mizzen.graph.policies import Arm, Rule, State, interval, policy_of
+from mizzen.graph import bandits
+from mizzen.graph.bandits import Arm, Rule, State, interval, policy_of
+from mizzen.graph.table_types import Policy
 
 EGREEDY, UCB1 = Policy(name="egreedy", epsilon=0.1), Policy(name="ucb1")
 THOMPSON, EXP3 = Policy(name="thompson"), Policy(name="exp3")
@@ -161,7 +161,7 @@ def test_thompson_chooses_as_draws_of_beta_do() -> None:
 def test_draws_of_beta_are_those_of_the_standard_library(alpha: float, beta: float) -> None:
     """Two samples, by Kolmogorov and Smirnov."""
     rng, size = random.Random(21), 4000
-    draw = policies._beta(alpha, beta)
+    draw = bandits._beta(alpha, beta)
     ours, theirs = {draw(rng.random) for _ in range(size)}, {rng.betavariate(alpha, beta) for _ in range(size)}
     ahead, furthest = 0, 0
     for value in sorted(ours | theirs):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from tests.unit.graph.random_graphs import CALLEE
 from tests.unit.graph.reference import (
     Calls,
@@ -25,19 +25,19 @@ from tests.unit.graph.reference import (
 )
 
 SPLIT: dict[str, Any] = {"kind": "split"}
-MAB: dict[str, Any] = {"kind": "mab", "policy": plan.Policy(name="egreedy", epsilon=0.1)}
+MAB: dict[str, Any] = {"kind": "mab", "policy": table_types.Policy(name="egreedy", epsilon=0.1)}
 ROUTER: dict[str, Any] = {"kind": "call", "call": CALLEE}
-MEAN = plan.Merging(kind="mean")
-PARTIAL = plan.Merging(kind="mean", partial=True)
-VOTE = plan.Merging(kind="vote")
-COMBINER = plan.Merging(kind="call", call=CALLEE)
+MEAN = table_types.Merging(kind="mean")
+PARTIAL = table_types.Merging(kind="mean", partial=True)
+VOTE = table_types.Merging(kind="vote")
+COMBINER = table_types.Merging(kind="call", call=CALLEE)
 
 
 def node(name: str, *dependencies: str, calls: bool = True, **fields: Any) -> dict[str, Any]:
     return {"name": name, "on": dependencies, "call": CALLEE if calls else None, **fields}
 
 
-def graph(*nodes: dict[str, Any], timeout_ms: int | None = None) -> plan.Graph:
+def graph(*nodes: dict[str, Any], timeout_ms: int | None = None) -> table_types.Graph:
     """With children, and with routes that lead to all of them but shadows."""
     places = {given["name"]: v for v, given in enumerate(nodes)}
     made = []
@@ -48,10 +48,10 @@ def graph(*nodes: dict[str, Any], timeout_ms: int | None = None) -> plan.Graph:
         if route is not None:
             shadows = tuple(places[shadow] for shadow in route.get("shadows", ()))
             open_to = tuple(child for child in children if child not in shadows)
-            route = plan.Routing(**{**route, "children": open_to, "shadows": shadows})
+            route = table_types.Routing(**{**route, "children": open_to, "shadows": shadows})
         dependencies = tuple(places[dependency] for dependency in on)
-        made.append(plan.Node(dependencies=dependencies, children=children, route=route, **fields))
-    return plan.Graph(uid="u", generation=1, nodes=tuple(made), timeout_ms=timeout_ms)
+        made.append(table_types.Node(dependencies=dependencies, children=children, route=route, **fields))
+    return table_types.Graph(uid="u", generation=1, nodes=tuple(made), timeout_ms=timeout_ms)
 
 
 def adds(offset: float, ticks: int = 1, **fields: Any) -> Calls:
@@ -67,7 +67,7 @@ def says(route: str | None, **fields: Any) -> Calls:
 
 
 def asked(
-    of: plan.Graph,
+    of: table_types.Graph,
     script: dict[str, Calls] | None = None,
     *,
     deadline: int | None = None,
@@ -152,7 +152,7 @@ def test_a_pipeline_with_a_combiner() -> None:
 # Routes
 
 
-def diamond(route: dict[str, Any] | None, **join: Any) -> plan.Graph:
+def diamond(route: dict[str, Any] | None, **join: Any) -> table_types.Graph:
     return graph(
         node("a", calls=False, route=route), node("b", "a"), node("c", "a"), node("d", "b", "c", calls=False, **join)
     )
@@ -259,7 +259,7 @@ def test_an_ensemble_shares_the_weight_of_a_dependency_among_its_messages() -> N
         node("b"),
         node("c", "a", "b", calls=False),
         node("d"),
-        node("e", "c", "d", calls=False, merge=plan.Merging(kind="mean", weights=(2.0, 2.0))),
+        node("e", "c", "d", calls=False, merge=table_types.Merging(kind="mean", weights=(2.0, 2.0))),
     )
     # (1 * 4 + 1 * 8 + 2 * 16) / 4
     result = asked(of, {"a": adds(4), "b": adds(8), "d": adds(16)}, request={"x": [0.0]})
@@ -384,7 +384,7 @@ def test_what_ends_at_the_deadline_is_in_time() -> None:
 
 
 def test_the_time_of_a_node_covers_its_merge_implementation_and_route_and_begins_with_them() -> None:
-    def of(timeout: int) -> plan.Graph:
+    def of(timeout: int) -> table_types.Graph:
         return graph(node("z"), node("a", "z", merge=COMBINER, route=ROUTER, timeout_ms=timeout), node("b", "a"))
 
     run = Calls(Outcome(ticks=2), Outcome(ticks=3), Outcome(ticks=4, empty=True))
@@ -422,7 +422,7 @@ def test_only_the_deadline_makes_it_partial() -> None:
 
 
 def test_confidence_is_of_the_weight_of_those_taken_with_skipped_ones_in_it() -> None:
-    weighted = plan.Merging(kind="mean", partial=True, weights=(1.0, 2.0, 5.0, 100.0))
+    weighted = table_types.Merging(kind="mean", partial=True, weights=(1.0, 2.0, 5.0, 100.0))
     of = graph(
         node("r", calls=False, route=ROUTER),
         node("a", "r"),
@@ -449,7 +449,7 @@ def test_those_that_share_a_weight_share_it_also_with_the_late() -> None:
 
 
 def test_members_that_weigh_nothing() -> None:
-    weighted = plan.Merging(kind="mean", partial=True, weights=(0.0, 0.0, 1.0))
+    weighted = table_types.Merging(kind="mean", partial=True, weights=(0.0, 0.0, 1.0))
     of = graph(node("a"), node("b"), node("c"), node("d", "a", "b", "c", calls=False, merge=weighted))
     script = {"a": adds(0), "b": adds(4)}
     assert answer(asked(of, script, request={"x": [0.0]})) == {"d": [0.0]}
@@ -478,7 +478,7 @@ def test_a_failure_decides_over_a_late_mark_that_ends_further_down() -> None:
 
 
 def test_a_partial_merge_of_marks_alone_passes_the_first_late_one_on() -> None:
-    def of(**second: Any) -> plan.Graph:
+    def of(**second: Any) -> table_types.Graph:
         return graph(
             node("a", skip=True), node("b", **second), node("c", "b", "a", merge=PARTIAL), node("d"),
             node("e", "c", "d", calls=False, merge=PARTIAL),
@@ -502,7 +502,7 @@ def test_the_least_confidence_of_several() -> None:
 
 
 def test_a_vote_is_as_sure_as_those_that_agree() -> None:
-    voting = plan.Merging(kind="vote", partial=True)
+    voting = table_types.Merging(kind="vote", partial=True)
     of = graph(node("a"), node("b"), node("c"), node("d"), node("e", "a", "b", "c", "d", calls=False, merge=voting))
     result = asked(of, {"b": adds(7), "d": adds(0, ticks=99)}, deadline=9)
     assert answer(result) == {"e": [1.0, 2.0]}

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from msgspec import structs
 
-from mizzen.graph import plan
+from mizzen.graph import table_types
+from mizzen.graph.executor import CALL, MERGE, REQUEST, Entries, Failure, Mark, Message, Run
 from mizzen.graph.messages import array_of
-from mizzen.graph.run import CALL, MERGE, REQUEST, Entries, Failure, Mark, Message, Run
-from mizzen.graph.shapes import Shape, said, shapes_of
+from mizzen.graph.prepared_nodes import Shape, said, shapes_of
 from mizzen.protocol.frames import framing
 from tests.unit.graph import reference
 from tests.unit.graph.random_graphs import Case, cases, random_case
@@ -223,14 +223,14 @@ def test_so_do_larger_graphs(seed: int) -> None:
 
 def test_a_thousand_nodes_that_ask_nobody_are_no_deep_stack() -> None:
     nodes = [
-        plan.Node(
+        table_types.Node(
             name=f"n{place}",
             dependencies=(place - 1,) if place else (),
             children=(place + 1,) if place < 999 else (),
-            route=None if place == 999 else plan.Routing(kind="split", children=(place + 1,)),
+            route=None if place == 999 else table_types.Routing(kind="split", children=(place + 1,)),
         )
         for place in range(1000)
     ]
-    graph = plan.Graph(uid="u", generation=1, nodes=tuple(nodes))
+    graph = table_types.Graph(uid="u", generation=1, nodes=tuple(nodes))
     case = Case(graph, reference.Script(), {"x": [1.0]}, None, {}, ())
     compare(case)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.graph.plan import Policy
-from mizzen.graph.policies import Arm, State
+from mizzen.graph.bandits import Arm, State
+from mizzen.graph.table_types import Policy
 from mizzen.selection import database
 from mizzen.selection.database import Credit, Given, NodeState, Outcome, Quality, Score
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mizzen.errors import Unavailable
-from mizzen.graph.plan import Policy
-from mizzen.graph.policies import State
+from mizzen.graph.bandits import State
+from mizzen.graph.table_types import Policy
 from mizzen.selection import database
 from mizzen.selection.database import Credit, Given, Outcome, Score
 from mizzen.selection.desk import BATCH, PATIENCE_SECONDS, Desk

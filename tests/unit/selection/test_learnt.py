@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from mizzen.graph.plan import Policy
+from mizzen.graph.table_types import Policy
 from mizzen.selection import database
 from mizzen.selection.database import Credit, Given, Quality, Score
 from mizzen.selection.learnt import NOTHING, Reader

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from mizzen.graph.plan import Policy
-from mizzen.graph.policies import State
+from mizzen.graph.bandits import State
+from mizzen.graph.table_types import Policy
 from mizzen.selection import database
 from mizzen.selection.database import Quality
 from mizzen.selection.view import View
@@ -227,7 +227,7 @@ def test_what_one_gateway_acknowledges_is_in_the_next_choice_of_another(tmp_path
 
 def test_new_gateways_that_open_a_new_file_at_once_all_succeed(tmp_path: Path) -> None:
     program = (
-        "import random, sys; from pathlib import Path; from mizzen.graph.plan import Policy;"
+        "import random, sys; from pathlib import Path; from mizzen.graph.table_types import Policy;"
         "from mizzen.selection.view import View; sys.stdin.readline();"
         "view = View(Path(sys.argv[1]) / 'state.db', Path(sys.argv[1]) / 'run' / 'selection', random.Random());"
         "print(view.of('u1', 'n', Policy(name='egreedy'), ('a', 'b', 'c', 'd', 'e')).choose('')[0])"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.graph.plan import Policy
+from mizzen.graph.table_types import Policy
 from mizzen.selection import database, view
 from mizzen.selection.database import Credit, Given
 from mizzen.selection.view import PAUSE_SECONDS, View

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.graph.plan import Policy
+from mizzen.graph.table_types import Policy
 from mizzen.kinds.graph.spec import MLGraphStatus
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.protocol.gateway_files.counts import Counts, GraphNode, write

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from mizzen.gateway.request import url_paths
-from mizzen.graph.plan import Callee, Graph, Kept, Node, Plan, Route
+from mizzen.graph.table_types import Callee, Graph, Kept, Node, Plan, Route
 from mizzen.protocol import v2
 from tests.unit.gateway.harness import (
     LIMITS,

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mizzen.graph import plan
-from mizzen.graph.plan import Plan, Route, Table
+from mizzen.graph import table_types
+from mizzen.graph.table_types import Plan, Route, Table
 from mizzen.kinds.schema.resource import Meta, OwnerReference, Resource
 from mizzen.usage.known import Kept, Served, known
 
@@ -65,20 +65,20 @@ def test_it_is_made_anew_when_something_changed() -> None:
 
 def test_what_feedback_is_kept_for_is_known_by_uid_and_node() -> None:
     nodes = (
-        plan.Node(name="a", children=(1, 2)),
-        plan.Node(name="b", dependencies=(0,), call=plan.Callee(name="iris-1")),
-        plan.Node(name="c", dependencies=(0,), call=plan.Callee(service="default/g/c")),
+        table_types.Node(name="a", children=(1, 2)),
+        table_types.Node(name="b", dependencies=(0,), call=table_types.Callee(name="iris-1")),
+        table_types.Node(name="c", dependencies=(0,), call=table_types.Callee(service="default/g/c")),
     )
-    graph = plan.Graph(uid="u", generation=1, nodes=nodes)
-    kept = {uid: plan.Kept(uid=uid, max_bytes=1, max_seconds=1.0) for uid in ("u", "v")}
+    graph = table_types.Graph(uid="u", generation=1, nodes=nodes)
+    kept = {uid: table_types.Kept(uid=uid, max_bytes=1, max_seconds=1.0) for uid in ("u", "v")}
     plans = {
-        "g": plan.Plan(graph=graph, kept=kept["u"]), "h": plan.Plan(graph=graph), "iris-1": plan.Plan(kept=kept["v"]),
+        "g": table_types.Plan(graph=graph, kept=kept["u"]), "h": table_types.Plan(graph=graph), "iris-1": table_types.Plan(kept=kept["v"]),
     }  # fmt: skip
     routes = tuple(
-        plan.Route(
+        table_types.Route(
             namespace="default", name=name, version="1", plan=each, model="iris" if name == "iris-1" else "",
         )
         for name, each in plans.items()
     )  # fmt: skip
-    found = known(plan.Table(routes=routes), (), ())
+    found = known(table_types.Table(routes=routes), (), ())
     assert found.judged == {("u", "b"): ("default", "iris"), ("v", ""): ("default", "iris")}

@@ -1,6 +1,6 @@
 """What a graph calls by name: objects of its namespace, whether they answer, and which of them are graphs that call on.
 
-A name stands for what the Table makes it stand for (`graph/compile.py`): a graph that was accepted, a server, or a
+A name stands for what the Table makes it stand for (`graph/compile/table.py`): a graph that was accepted, a server, or a
 model by its current version.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mizzen.errors import Invalid
-from mizzen.graph.compile_graph import Misnested, graphs_in, spec_of
+from mizzen.graph.compile.graph import Misnested, graphs_in, spec_of
 from mizzen.kinds.graph.callees import names_called
 from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
 from mizzen.kinds.model import ModelStatus

@@ -22,7 +22,7 @@ from mizzen.controllers.graphs.spec_switch import (
     staying,
     takes_over,
 )
-from mizzen.graph.compile_plans import graph_mark
+from mizzen.graph.compile.plans import graph_mark
 from mizzen.kinds import catalog
 from mizzen.kinds.graph.spec import GraphServing, MLGraphSpec, MLGraphStatus, phase_of
 from mizzen.kinds.model import ModelStatus

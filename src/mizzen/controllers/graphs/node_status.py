@@ -7,7 +7,7 @@ from typing import Final
 
 from mizzen.controllers.graphs.callees import Neighbours, why_silent
 from mizzen.controllers.graphs.facts import Probed, Question, is_available
-from mizzen.graph.compile_graph import model_at
+from mizzen.graph.compile.graph import model_at
 from mizzen.kinds.graph import callees
 from mizzen.kinds.graph.callees import Call, GraphContainer
 from mizzen.kinds.graph.spec import MLGraphSpec, NodeState

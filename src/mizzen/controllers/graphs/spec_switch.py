@@ -12,7 +12,7 @@ from mizzen.controllers.graphs import metadata_propagation
 from mizzen.controllers.graphs.container_workloads import wanted_workloads
 from mizzen.controllers.graphs.facts import GraphFacts, Probed, is_available
 from mizzen.controllers.graphs.node_status import needed, states_of, stopped
-from mizzen.graph.compile_graph import SPOKEN, spec_of
+from mizzen.graph.compile.graph import SPOKEN, spec_of
 from mizzen.kinds.graph.spec import GraphServing, MLGraphSpec, NodeState
 from mizzen.kinds.schema.resource import Resource, format_time, parse_time
 from mizzen.kinds.serving import CEILING_MS

@@ -27,7 +27,7 @@ from mizzen.gateway.inference.inference import Service
 from mizzen.gateway.queueing.queue import Queue
 from mizzen.gateway.request.responses import Answer, told
 from mizzen.gateway.route_table import Endpoint
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from mizzen.protocol import v2
 from mizzen.selection.database import Credit, Given, Outcome, Score
 from mizzen.selection.desk import Desk
@@ -277,7 +277,9 @@ def _accuracy(said: Said, found: Found | None) -> float | None:
     raise Invalid(f"truth: the answer had more than {MAX_OUTPUTS} bytes and was not kept; send a reward")
 
 
-def _own(said: Said, found: Found | None, graph: plan.Graph | None, accuracy: float | None) -> Mapping[str, float]:
+def _own(
+    said: Said, found: Found | None, graph: table_types.Graph | None, accuracy: float | None
+) -> Mapping[str, float]:
     """How right each node that ran was: as the answer was, unless others had a part in that. Of members of an ensemble
     it is what they gave themselves that counts."""
     if accuracy is None or found is None:
@@ -290,7 +292,7 @@ def _own(said: Said, found: Found | None, graph: plan.Graph | None, accuracy: fl
     return own
 
 
-def _merged(graph: plan.Graph) -> set[str]:
+def _merged(graph: table_types.Graph) -> set[str]:
     """Nodes whose answers are merged with those of others on the way."""
     behind: set[int] = set()
     for place in reversed(range(len(graph.nodes))):
@@ -300,7 +302,7 @@ def _merged(graph: plan.Graph) -> set[str]:
     return {graph.nodes[place].name for place in behind}
 
 
-def _known(decisions: Sequence[Decision], graph: plan.Graph | None) -> list[Decision]:
+def _known(decisions: Sequence[Decision], graph: table_types.Graph | None) -> list[Decision]:
     """Those whose node and child are there still: others have nobody to learn from them."""
     arms = (
         {}
@@ -310,7 +312,7 @@ def _known(decisions: Sequence[Decision], graph: plan.Graph | None) -> list[Deci
     return [each for each in decisions if each[1] in arms.get(each[0], ())]
 
 
-def _credits(decisions: Sequence[Decision], graph: plan.Graph | None, user: str) -> list[Credit]:
+def _credits(decisions: Sequence[Decision], graph: table_types.Graph | None, user: str) -> list[Credit]:
     if graph is None:
         return []
     routes = {node.name: node.route for node in graph.nodes if node.route is not None}

@@ -8,7 +8,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from mizzen.protocol.v2 import cited
 from mizzen.selection.records.record import Decision
 
@@ -32,7 +32,7 @@ def read(text: str) -> list[Decision]:
     return decisions
 
 
-def check(decisions: Iterable[Decision], graph: plan.Graph) -> None:
+def check(decisions: Iterable[Decision], graph: table_types.Graph) -> None:
     """ValueError for what this graph cannot have decided."""
     nodes = {node.name: node for node in graph.nodes}
     decisions = list(decisions)
@@ -50,7 +50,7 @@ def check(decisions: Iterable[Decision], graph: plan.Graph) -> None:
             raise ValueError(f"'{name}={arm}' lacks the probability that the answer has behind it, as in @0.5")
 
 
-def contradicts(claimed: Sequence[Decision], recorded: Sequence[Decision], graph: plan.Graph | None) -> str:
+def contradicts(claimed: Sequence[Decision], recorded: Sequence[Decision], graph: table_types.Graph | None) -> str:
     """What is wrong with it; empty when nothing is."""
     known, said = _by_node(recorded), _by_node(claimed)
     routers = {node.name: node.route for node in graph.nodes if node.route} if graph else {}
@@ -64,7 +64,7 @@ def contradicts(claimed: Sequence[Decision], recorded: Sequence[Decision], graph
     return ""
 
 
-def arms_of(graph: plan.Graph, route: plan.Routing) -> tuple[str, ...]:
+def arms_of(graph: table_types.Graph, route: table_types.Routing) -> tuple[str, ...]:
     return tuple(graph.nodes[place].name for place in route.children)
 
 

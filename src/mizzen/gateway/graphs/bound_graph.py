@@ -19,9 +19,9 @@ from mizzen.gateway.inference.calls import BAD_REQUEST, Call, Placed
 from mizzen.gateway.inference.protocols import Options
 from mizzen.gateway.inference.response_parameters import Notes, Value
 from mizzen.gateway.inference.signature import Hello, Signature, Tensor
-from mizzen.graph import merging, messages, plan, routing
-from mizzen.graph.run import Run
-from mizzen.graph.shapes import Choose, Shape, shapes_of
+from mizzen.graph import merging, messages, table_types, weighted_split
+from mizzen.graph.executor import Run
+from mizzen.graph.prepared_nodes import Choose, Shape, shapes_of
 from mizzen.protocol.v2 import Entry
 from mizzen.selection.records.record import what_of
 from mizzen.selection.view import Selector
@@ -38,9 +38,9 @@ COMPARED, COMPARED_BYTES = 8, 4096
 
 log = logging.getLogger(__name__)
 
-Select = Callable[[str, plan.Policy, tuple[str, ...]], Selector]
+Select = Callable[[str, table_types.Policy, tuple[str, ...]], Selector]
 """What chooses for a node with a bandit: by its name, and those of its arms."""
-Find = Callable[[plan.Callee], Target]
+Find = Callable[[table_types.Callee], Target]
 Pick = Callable[[str, Options], tuple[int, float]]
 """Which child is taken, by whom the request is for and what its head says; and how likely that was, or 0."""
 
@@ -71,7 +71,7 @@ class BoundGraph:
 
     def __init__(
         self,
-        graph: plan.Graph,
+        graph: table_types.Graph,
         *,
         tallies: Sequence[NodeTally],
         clock: Callable[[], float],
@@ -221,11 +221,11 @@ class BoundGraph:
         if route.policy is not None:
             arms = tuple(child.name for child, _ in shape.next)
             return _by_bandit(select(shape.name, route.policy, arms), arms)
-        ends, rng = routing.bounds(route.weights or (1.0,) * len(route.children)), self._rng.random
+        ends, rng = weighted_split.bounds(route.weights or (1.0,) * len(route.children)), self._rng.random
         if not route.key:
             return lambda user, options: (bisect_right(ends, rng()), 0.0)
         key, salt = route.key, f"{self.graph.uid}/{shape.name}".encode()
-        return lambda user, options: (routing.draw(ends, _share(user, options, key, salt, rng)), 0.0)
+        return lambda user, options: (weighted_split.draw(ends, _share(user, options, key, salt, rng)), 0.0)
 
     # Whether it can be asked
 
@@ -359,4 +359,4 @@ def _on_a_walk(pick: Pick | None) -> Choose | None:
 def _share(user: str, options: Options, key: str, salt: bytes, rng: Callable[[], float]) -> float:
     """By what the request says of itself; by chance where it does not."""
     value = user.encode() if key == "user" else options.said(key.removeprefix("header:").encode())
-    return routing.share_of(value, salt) if value else rng()
+    return weighted_split.share_of(value, salt) if value else rng()

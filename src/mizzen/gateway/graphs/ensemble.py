@@ -14,8 +14,8 @@ from mizzen.gateway.inference.calls import BAD_REQUEST, FAILED, LOST, OK, Call
 from mizzen.gateway.inference.inference import Inference
 from mizzen.gateway.inference.response_parameters import Notes, Value
 from mizzen.graph import merging, messages
-from mizzen.graph.means import Means
-from mizzen.graph.shapes import Shape
+from mizzen.graph.fast_mean import Means
+from mizzen.graph.prepared_nodes import Shape
 from mizzen.protocol.v2 import Entry
 from mizzen.selection.records.record import what_of
 

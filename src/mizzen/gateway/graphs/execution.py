@@ -10,9 +10,9 @@ from mizzen.gateway.graphs.targets import Step, Target, request_of
 from mizzen.gateway.inference.calls import BAD_REQUEST, FAILED, LOST, OK, Placed
 from mizzen.gateway.inference.inference import Inference
 from mizzen.graph import merging, messages
-from mizzen.graph.asking import asking, without_route
-from mizzen.graph.run import CALL, MERGE, REQUEST, Entries, Failure, Mark, Message, Run
-from mizzen.graph.shapes import Shape, said
+from mizzen.graph.executor import CALL, MERGE, REQUEST, Entries, Failure, Mark, Message, Run
+from mizzen.graph.prepared_nodes import Shape, said
+from mizzen.graph.router_messages import asking, without_route
 
 if TYPE_CHECKING:
     from mizzen.gateway.graphs.bound_graph import BoundGraph

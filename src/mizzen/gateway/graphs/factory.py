@@ -16,11 +16,11 @@ from mizzen.gateway.graphs.targets import Target, named
 from mizzen.gateway.queueing.deadline_timer import Sweeper
 from mizzen.gateway.route_table import Endpoint, Routes
 from mizzen.gateway.services.pool import ServicePool
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from mizzen.selection.records.log import Log
 from mizzen.selection.view import Selector, View
 
-Chosen = tuple[str, str, plan.Policy, tuple[str, ...]]
+Chosen = tuple[str, str, table_types.Policy, tuple[str, ...]]
 """Between what: the uid of a graph, a node, its policy and its arms."""
 
 
@@ -51,13 +51,13 @@ class Making:
         self._clock = clock
         self._wall = wall
         self._rng = rng
-        self._keepers: dict[plan.Kept, Keeper] = {}
+        self._keepers: dict[table_types.Kept, Keeper] = {}
         self._selectors: dict[Chosen, Selector] = {}
         """Of bandits: to make one looks into a file and may wait for others, so the next Table goes on with it."""
         self._used: set[Chosen] = set()
         """Those of the routes that are being made."""
 
-    def keeper(self, kept: plan.Kept | None) -> Keeper | None:
+    def keeper(self, kept: table_types.Kept | None) -> Keeper | None:
         """One for as long as records are kept alike."""
         if kept is None:
             return None
@@ -66,7 +66,7 @@ class Making:
             found = self._keepers[kept] = Keeper(Log(self._records, self._gateway, kept, wall=self._wall))
         return found
 
-    def bound(self, namespace: str, name: str, graph: plan.Graph, kept: plan.Kept | None) -> BoundGraph:
+    def bound(self, namespace: str, name: str, graph: table_types.Graph, kept: table_types.Kept | None) -> BoundGraph:
         """Still without what its nodes call."""
         return BoundGraph(
             graph,
@@ -77,7 +77,7 @@ class Making:
             keeper=self.keeper(kept),
         )
 
-    def take(self, services: Iterable[plan.Service]) -> None:
+    def take(self, services: Iterable[table_types.Service]) -> None:
         """Of a Table that comes into force: connections to those it names, and to no others."""
         wanted = {service.id: service for service in services}
         for id_ in self.pools.keys() - wanted.keys():
@@ -109,7 +109,7 @@ class Making:
             for endpoint in endpoints:
                 endpoint.submit = submit
 
-    def keep(self, routes: Routes, kept: Iterable[plan.Kept]) -> None:
+    def keep(self, routes: Routes, kept: Iterable[table_types.Kept]) -> None:
         """Forget what none of these speak of."""
         self.tallies.keep({key for key, name in routes.names.items() if name.current.bound is not None})
         wanted = set(kept)
@@ -132,8 +132,8 @@ class Making:
             found = self._selectors[chosen] = self._view.of(*chosen)
         return found
 
-    def _finder(self, routes: Routes, namespace: str) -> Callable[[plan.Callee], Target]:
-        def find(callee: plan.Callee) -> Target:
+    def _finder(self, routes: Routes, namespace: str) -> Callable[[table_types.Callee], Target]:
+        def find(callee: table_types.Callee) -> Target:
             if callee.service:
                 pool = self.pools.get(callee.service)
                 return Target(pool=pool) if pool is not None else Target(missing=f"no service '{callee.service}'")

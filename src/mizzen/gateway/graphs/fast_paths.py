@@ -21,8 +21,8 @@ from mizzen.gateway.inference.response_parameters import Notes, Value
 from mizzen.gateway.inference.signature import Signature
 from mizzen.gateway.telemetry.metrics import GONE
 from mizzen.graph import messages
-from mizzen.graph.run import Entries
-from mizzen.graph.shapes import Shape
+from mizzen.graph.executor import Entries
+from mizzen.graph.prepared_nodes import Shape
 from mizzen.protocol.frames.framing import RAW
 from mizzen.protocol.v2 import Entry
 from mizzen.selection.records.record import what_of

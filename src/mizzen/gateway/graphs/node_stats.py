@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from mizzen.gateway.inference.calls import OK
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from mizzen.protocol.gateway_files.counts import GraphNode
 
 
@@ -72,7 +72,7 @@ class Tallies:
     def __init__(self) -> None:
         self._nodes: dict[tuple[str, str], dict[str, NodeTally]] = {}
 
-    def of(self, namespace: str, name: str, graph: plan.Graph) -> list[NodeTally]:
+    def of(self, namespace: str, name: str, graph: table_types.Graph) -> list[NodeTally]:
         """One for each node, in the order of the graph."""
         before = self._nodes.get((namespace, name), {})
         kept = self._nodes[namespace, name] = {node.name: before.get(node.name) or NodeTally() for node in graph.nodes}

@@ -11,7 +11,7 @@ from typing import Any
 from mizzen.gateway.graphs.node_stats import NodeTally
 from mizzen.gateway.graphs.targets import Errand, Target
 from mizzen.gateway.inference.calls import BAD_REQUEST, OK, Placed
-from mizzen.graph.run import Entries
+from mizzen.graph.executor import Entries
 
 
 class Copy(Errand):

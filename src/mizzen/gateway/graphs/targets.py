@@ -12,9 +12,9 @@ from mizzen.gateway.inference.signature import Hello, Signature
 from mizzen.gateway.route_table import Endpoint
 from mizzen.gateway.services.pool import ServicePool
 from mizzen.gateway.telemetry.metrics import GONE
-from mizzen.graph import plan
-from mizzen.graph.run import Message
-from mizzen.graph.shapes import Shape
+from mizzen.graph import table_types
+from mizzen.graph.executor import Message
+from mizzen.graph.prepared_nodes import Shape
 
 if TYPE_CHECKING:
     from mizzen.gateway.graphs.execution import Walk
@@ -190,6 +190,6 @@ class Step(Errand):
         self.walk.settled(self, code, payload, now, retry=retry, lacking=lacking)
 
 
-def named(callee: plan.Callee) -> str:
+def named(callee: table_types.Callee) -> str:
     """As people write it."""
     return f"{callee.name}:{callee.version}" if callee.version else callee.name

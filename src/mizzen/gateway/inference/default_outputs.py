@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from mizzen.graph.plan import Constant
+from mizzen.graph.table_types import Constant
 from mizzen.protocol import plain_elements, v2
 
 _LENGTH = struct.Struct("<I")

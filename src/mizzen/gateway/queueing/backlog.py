@@ -14,7 +14,7 @@ from mizzen.gateway.queueing import load_shedding
 from mizzen.gateway.queueing.batch_sizing import BUDGET, next_room
 from mizzen.gateway.queueing.deadline_lane import Lane
 from mizzen.gateway.queueing.lane_scheduler import LARGE_BYTES, Turns
-from mizzen.graph.plan import Server
+from mizzen.graph.table_types import Server
 
 FRAME_BYTES = 1 << 20
 """Of one frame, unless a single call has more."""

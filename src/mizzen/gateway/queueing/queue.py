@@ -21,7 +21,7 @@ from mizzen.gateway.queueing.batch_stats import Tally
 from mizzen.gateway.queueing.deadline_timer import Sweeper
 from mizzen.gateway.queueing.replica_set import Crew, Worker
 from mizzen.gateway.queueing.scale_from_zero import UNBOUNDED, Bounds, Nap
-from mizzen.graph.plan import Server
+from mizzen.graph.table_types import Server
 from mizzen.protocol.frames import framing
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from mizzen.gateway.services.endpoint import Peer
 from mizzen.gateway.services.endpoints import Peers
 from mizzen.gateway.services.http_connection import Answer, Connection
 from mizzen.gateway.services.response_mapping import SPEECHES, Outcome
-from mizzen.graph import plan
+from mizzen.graph import table_types
 
 BODY_BYTES = 64 << 20
 """Of an answer."""
@@ -67,7 +67,7 @@ class ServicePool:
 
     def __init__(
         self,
-        service: plan.Service,
+        service: table_types.Service,
         *,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
@@ -141,7 +141,7 @@ class ServicePool:
             self._pump()
             self._look_done()
 
-    def update(self, service: plan.Service) -> None:
+    def update(self, service: table_types.Service) -> None:
         """The same service, with other addresses for example."""
         self.service = service
         self._who = f"'{_name(service.id)}'"

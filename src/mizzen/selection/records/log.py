@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from mizzen.graph import plan
+from mizzen.graph import table_types
 from mizzen.selection.records import segments
 from mizzen.selection.records.index import Index, remove_unless, size_for
 from mizzen.selection.records.segments import (
@@ -69,7 +69,7 @@ class Log:
         "_prefix", "_retry_at", "_segment_bytes", "_segments", "_slot", "_until", "_wall", "_words", "lost",
     )  # fmt: skip
 
-    def __init__(self, folder: Path, gateway: int, kept: plan.Kept, *, wall: Callable[[], float]) -> None:
+    def __init__(self, folder: Path, gateway: int, kept: table_types.Kept, *, wall: Callable[[], float]) -> None:
         """`folder`: of all records. `wall`: seconds since 1970. Nothing is opened before it is needed."""
         if not 0 <= gateway <= segments.MAX_GATEWAY:
             raise ValueError(f"gateway {gateway} is beyond {segments.MAX_GATEWAY}")

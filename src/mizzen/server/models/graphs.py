@@ -19,8 +19,8 @@ from starlette.routing import Route
 
 from mizzen.errors import Invalid, Unavailable
 from mizzen.graph import diversity
-from mizzen.graph.compile_graph import spec_of
-from mizzen.graph.policies import Arm, State, interval
+from mizzen.graph.bandits import Arm, State, interval
+from mizzen.graph.compile.graph import spec_of
 from mizzen.kinds.graph import callees
 from mizzen.kinds.graph.callees import Call
 from mizzen.kinds.graph.nodes import GraphNode

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.graph.plan import Plan, Route, Server, Table
+from mizzen.graph.table_types import Plan, Route, Server, Table
 from tests.unit.gateway.harness import Client, Gateway, Response, Runtime, body_of, publish, request, table_of, until
 from tests.unit.gateway.models import Counting
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mizzen.gateway.inference.calls import EXPIRED, FAILED, LOST, OK, UNAVAILABLE
-from mizzen.graph.plan import Plan, Route, Server, Table
+from mizzen.graph.table_types import Plan, Route, Server, Table
 from tests.support.examples import examples
 from tests.unit.gateway.cache.world import Asked, Connection, Process, World
 

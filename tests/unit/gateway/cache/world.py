@@ -26,7 +26,7 @@ from mizzen.gateway.request.cors import Cors
 from mizzen.gateway.table_loader import Fleet
 from mizzen.gateway.telemetry.access_log import AccessLog
 from mizzen.gateway.telemetry.metrics import Metrics
-from mizzen.graph.plan import Server, Table
+from mizzen.graph.table_types import Server, Table
 from mizzen.protocol.frames import framing, msgpack
 from mizzen.selection.view import View
 

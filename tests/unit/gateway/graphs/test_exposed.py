@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mizzen.gateway.graphs.node_stats import NodeTally, Tallies
 from mizzen.gateway.telemetry import metrics
-from mizzen.graph import diversity, plan
+from mizzen.graph import diversity, table_types
 from mizzen.protocol.gateway_files.counts import Counts, GraphNode
 
 ROUTER = GraphNode(namespace="default", graph="g", node="a", ran=10, chosen={"b": 6, "c": 2, "d": 0})
@@ -116,8 +116,8 @@ def test_what_a_route_may_send_to_is_counted_from_nothing_and_goes_with_an_edit(
     assert NodeTally().chosen == {}
 
 
-def graph(*children: str) -> plan.Graph:
+def graph(*children: str) -> table_types.Graph:
     places = tuple(range(1, len(children) + 1))
-    root = plan.Node(name="a", children=places, route=plan.Routing(kind="split", children=places))
-    ends = (plan.Node(name=name, dependencies=(0,), call=plan.Callee(name=name)) for name in children)
-    return plan.Graph(uid="u", generation=1, nodes=(root, *ends))
+    root = table_types.Node(name="a", children=places, route=table_types.Routing(kind="split", children=places))
+    ends = (table_types.Node(name=name, dependencies=(0,), call=table_types.Callee(name=name)) for name in children)
+    return table_types.Graph(uid="u", generation=1, nodes=(root, *ends))

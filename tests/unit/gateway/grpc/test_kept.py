@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from mizzen.graph.plan import Constant, Plan, Route, Table
+from mizzen.graph.table_types import Constant, Plan, Route, Table
 from tests.support.grpcs import Caller, outputs_of, request_of
 from tests.unit.gateway.harness import Gateway, publish, until
 from tests.unit.gateway.models import Counting

@@ -14,7 +14,7 @@ from mizzen.gateway.queueing.deadline_timer import Sweeper
 from mizzen.gateway.services import endpoints
 from mizzen.gateway.services.endpoint import FIRST_REST, LAST_REST, Peer
 from mizzen.gateway.services.pool import ServicePool
-from mizzen.graph.plan import Service
+from mizzen.graph.table_types import Service
 from tests.unit.gateway.services.world import Asked, Reply, World, asked, entry, free_port, good, http, played
 
 HELD = Reply(good().data, holds=True)

@@ -21,7 +21,7 @@ from mizzen.gateway.inference.calls import Call
 from mizzen.gateway.inference.protocols import PLAIN, Options
 from mizzen.gateway.queueing.deadline_timer import Sweeper
 from mizzen.gateway.services.pool import ServicePool
-from mizzen.graph.plan import Service
+from mizzen.graph.table_types import Service
 from mizzen.protocol import plain_elements, v2
 from mizzen.protocol.frames import framing
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.graph.plan import Kept
+from mizzen.graph.table_types import Kept
 from mizzen.selection.records import segments
 from mizzen.selection.records.finding import find
 from mizzen.selection.records.log import LINGER_SECONDS, RETRY_SECONDS, Log

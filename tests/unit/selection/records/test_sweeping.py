@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mizzen.graph.plan import Kept
+from mizzen.graph.table_types import Kept
 from mizzen.selection.records import index
 from mizzen.selection.records.finding import find
 from mizzen.selection.records.log import LINGER_SECONDS, Log

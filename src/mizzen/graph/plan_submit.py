@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from mizzen.graph.plan import Plan
+from mizzen.graph.table_types import Plan
 
 Call = TypeVar("Call")
 Call_contra = TypeVar("Call_contra", contravariant=True)

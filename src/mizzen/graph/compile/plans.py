@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from mizzen.errors import Invalid
-from mizzen.graph.plan import Constant, Kept
+from mizzen.graph.table_types import Constant, Kept
 from mizzen.kinds.parts import tensors
 from mizzen.kinds.parts.tensors import Tensor
 from mizzen.kinds.schema.resource import Resource

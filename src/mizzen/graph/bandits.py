@@ -16,8 +16,8 @@ from itertools import accumulate
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-from mizzen.graph import routing
-from mizzen.graph.plan import Policy
+from mizzen.graph import weighted_split
+from mizzen.graph.table_types import Policy
 
 Choice = tuple[str, float]
 """An arm, and how probable it was that it would be chosen; 0 where nobody can tell."""
@@ -277,7 +277,7 @@ class _Exp3(_OneArm):
 
     def select(self, state: State, rng: Random) -> Choice:
         choices, ends = state.worked(self, self._work)
-        return choices[routing.draw(ends, rng.random())]  # type: ignore[no-any-return]
+        return choices[weighted_split.draw(ends, rng.random())]  # type: ignore[no-any-return]
 
     def _work(self, state: State) -> tuple[list[Choice], list[float]]:
         choices = [(name, self._probability(state, arm)) for name, arm in state.arms.items()]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mizzen.graph import plan
+from mizzen.graph import table_types
 
 if TYPE_CHECKING:
-    from mizzen.graph.run import Run
+    from mizzen.graph.executor import Run
 
 HUGE = 1e100
 
@@ -24,7 +24,7 @@ class Shape:
         "node", "place", "route", "route_target", "shadows", "skip", "target", "timeout", "weights", "width",
     )  # fmt: skip
 
-    def __init__(self, node: plan.Node, place: int) -> None:
+    def __init__(self, node: table_types.Node, place: int) -> None:
         self.node = node
         self.place = place
         self.name = node.name
@@ -53,7 +53,7 @@ class Shape:
         self.choose: Choose | None = None
 
 
-def shapes_of(graph: plan.Graph) -> tuple[Shape, ...]:
+def shapes_of(graph: table_types.Graph) -> tuple[Shape, ...]:
     """The nodes of a graph, still without what they call."""
     shapes = tuple(Shape(node, place) for place, node in enumerate(graph.nodes))
     for shape in shapes:
@@ -82,7 +82,7 @@ def _slot(child: Shape, parent: Shape) -> int:
     return child.node.dependencies.index(parent.place)
 
 
-def _weights(merge: plan.Merging | None, width: int) -> Sequence[float]:
+def _weights(merge: table_types.Merging | None, width: int) -> Sequence[float]:
     if merge is None or not merge.weights:
         return (1.0,) * width
     most = max(merge.weights)

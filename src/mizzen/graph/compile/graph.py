@@ -17,8 +17,8 @@ from typing import Final, get_args
 from msgspec import structs
 from pydantic import ValidationError
 
-from mizzen.graph.compile_plans import addresses_of, constants_of, kept_of
-from mizzen.graph.plan import Callee, Graph, Merging, Node, Plan, Policy, Route, Routing, Service, Tensor
+from mizzen.graph.compile.plans import addresses_of, constants_of, kept_of
+from mizzen.graph.table_types import Callee, Graph, Merging, Node, Plan, Policy, Route, Routing, Service, Tensor
 from mizzen.kinds.graph import callees as graph_callees
 from mizzen.kinds.graph.callees import Call, GraphContainer, Role
 from mizzen.kinds.graph.nodes import Ensemble, GraphNode

@@ -24,9 +24,9 @@ from msgspec import structs
 from pydantic import ValidationError
 
 from mizzen.errors import Invalid
-from mizzen.graph import compile_graph
-from mizzen.graph.compile_plans import addresses_of, constants_of, kept_of
-from mizzen.graph.plan import Plan, Route, Server, Service, Table
+from mizzen.graph.compile import graph
+from mizzen.graph.compile.plans import addresses_of, constants_of, kept_of
+from mizzen.graph.table_types import Plan, Route, Server, Service, Table
 from mizzen.kinds.model import ModelStatus
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.serving import Batching, InferenceModelSpec, InferenceModelStatus, workload_name
@@ -88,7 +88,7 @@ def compile_table(
     routes = starting | known | {name: _taking_over(route, known.get(name)) for name, route in serving.items()}
     services: dict[str, Service] = {}
     for resource in _living(graphs):
-        found = compile_graph.route_of(resource, by_ref)
+        found = graph.route_of(resource, by_ref)
         if found is not None:
             routes[_name(resource)] = found[0]
             services |= {service.id: service for service in found[1]}

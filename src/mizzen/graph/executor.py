@@ -19,9 +19,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from mizzen.graph import merging, plan
+from mizzen.graph import merging, table_types
 from mizzen.graph.messages import prefixed
-from mizzen.graph.shapes import Shape, said
+from mizzen.graph.prepared_nodes import Shape, said
 from mizzen.protocol import v2
 
 MERGE, CALL, ROUTE = range(3)
@@ -362,7 +362,7 @@ class Run:
     def _merge_here(
         self,
         shape: Shape,
-        merge: plan.Merging,
+        merge: table_types.Merging,
         came: Sequence[tuple[int, Message]],
         arrived: Sequence[tuple[int, Message | Mark]],
     ) -> None:

@@ -1,0 +1,1 @@
+"""Resources -> Table: compiling models and graphs into the plans that gateways run. Pure."""
