@@ -16,7 +16,7 @@ from mizzen.gateway.queueing.scale_from_zero import Bounds
 from mizzen.gateway.telemetry.access_log import Logged
 from mizzen.gateway.telemetry.tracing import Traced
 from mizzen.protocol.gateway_files import counts, demand, table_acks
-from mizzen.selection import database, word
+from mizzen.selection import change_marker, state_db
 from mizzen.selection.records import FOLDER
 from mizzen.settings import Settings
 from mizzen.supervisor import revive
@@ -76,7 +76,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
             guard=guard,
             limits=limits,
             records=records,
-            learning=Learning(settings.root / database.FILE, home.run / word.FILE, settings.root / FOLDER),
+            learning=Learning(settings.root / state_db.FILE, home.run / change_marker.FILE, settings.root / FOLDER),
             traced=_traced(settings, os.environ),
             log_level=settings.log_level,
         ),

@@ -17,9 +17,9 @@ from mizzen.kinds.graph.spec import MLGraphSpec
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.serving import Feedback, InferenceModelSpec
 from mizzen.kinds.text.durations import seconds
-from mizzen.selection import database
+from mizzen.selection import state_db
 from mizzen.selection.records import FOLDER
-from mizzen.selection.records.sweeping import sweep
+from mizzen.selection.records.retention import sweep
 from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Store, Where
 
@@ -62,11 +62,11 @@ def _kept_seconds(resource: Resource) -> float:
 
 
 def _known(root: Path) -> set[str]:
-    path = root / database.FILE
+    path = root / state_db.FILE
     if not path.exists():
         return set()
-    with closing(database.opened(path)) as connection:
-        return database.uids(connection)
+    with closing(state_db.opened(path)) as connection:
+        return state_db.uids(connection)
 
 
 def _tidy(root: Path, alive: Mapping[str, float], known: set[str]) -> None:
@@ -74,8 +74,8 @@ def _tidy(root: Path, alive: Mapping[str, float], known: set[str]) -> None:
     sweep(root / FOLDER, alive, now)
     if not known:
         return
-    with closing(database.opened(root / database.FILE)) as connection:
-        database.prune(connection, now, _LONGER * max([seconds(_DEFAULT.max_age), *alive.values()]))
-        gone = database.forget(connection, {*alive, *(database.uids(connection) - known)})
+    with closing(state_db.opened(root / state_db.FILE)) as connection:
+        state_db.prune(connection, now, _LONGER * max([seconds(_DEFAULT.max_age), *alive.values()]))
+        gone = state_db.forget(connection, {*alive, *(state_db.uids(connection) - known)})
     if gone:
         log.info("forgot what %d graphs had learnt that are no more", len(gone))

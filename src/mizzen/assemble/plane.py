@@ -49,8 +49,8 @@ from mizzen.kinds.schema.resource import Ref
 from mizzen.protocol.gateway_files import counts, demand, table_acks
 from mizzen.reconcile.loop import Loop
 from mizzen.runs.checkpoints import Shelf
-from mizzen.selection import database
-from mizzen.selection.learnt import Reader
+from mizzen.selection import state_db
+from mizzen.selection.state_reader import Reader
 from mizzen.server.admin.metrics import Inside
 from mizzen.server.admin.tls_certificates import Certificates
 from mizzen.server.admission import namespaced_store
@@ -159,7 +159,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         recorder=happenings,
         used=lambda subject: used.now(root / used.FILE, subject, time.time()),
         seen=sampler,
-        learnt=Reader(root / database.FILE),
+        learnt=Reader(root / state_db.FILE),
         inside=Inside(store.tally, loop.backlogs, lambda: _size_of(root / "mizzen.db"), lambda: free_bytes(root)),
     )
 

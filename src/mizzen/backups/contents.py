@@ -12,12 +12,12 @@ from typing import Any, Final, Self
 
 from mizzen.blobs.fs.content import hex_of, named
 from mizzen.errors import BadRequest
-from mizzen.selection import database
+from mizzen.selection import state_db
 
 FORMAT: Final = 2
 """1 had no documents."""
 DATABASE: Final = "mizzen.db"
-LEARNT: Final = database.FILE
+LEARNT: Final = state_db.FILE
 """What bandits know. A plane that was never given feedback has none."""
 DOCUMENTS: Final = "documents.jsonl"
 """Which blobs checkpoints and logs are made of. A plane that trained nothing has none."""

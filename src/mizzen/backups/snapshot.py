@@ -15,7 +15,7 @@ from typing import Final
 
 from mizzen.blobs import digest_references
 from mizzen.errors import BadRequest, NotFound, Unavailable
-from mizzen.selection import database
+from mizzen.selection import state_db
 from mizzen.stores.sqlite import codec, read_ops, schema
 
 _PAGES: Final = 4096
@@ -82,9 +82,9 @@ def admit_learnt(learnt: Path) -> None:
     """BadRequest when gateways could not go on with it."""
     with _explained(learnt), closing(sqlite3.connect(learnt, isolation_level=None)) as copy:
         [(version,)] = copy.execute("PRAGMA user_version").fetchall()
-        if version > database.SCHEMA:
+        if version > state_db.SCHEMA:
             raise BadRequest(
-                f"what bandits know is of a newer Mizzen (schema {version}; this one knows {database.SCHEMA})",
+                f"what bandits know is of a newer Mizzen (schema {version}; this one knows {state_db.SCHEMA})",
                 hint="restore it with the newer version",
             )
         _check_pages(copy, "what bandits know")

@@ -2,7 +2,7 @@
 
 One interface, `Rule`, for all of them. `init` makes what is known at the start, `select` chooses, `combine` makes one
 answer of those that the chosen gave, `observe` learns. What is known is a State: plain numbers, which somebody else
-keeps (`selection/database.py`).
+keeps (`selection/state_db.py`).
 
 Rewards are numbers in [0, 1], and kept as count and sum of each arm. An arm without feedback has no mean.
 """

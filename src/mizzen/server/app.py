@@ -26,7 +26,7 @@ from mizzen.errors import MizzenError, Unavailable
 from mizzen.kinds import catalog
 from mizzen.reconcile.recorder import NOBODY, Recorder
 from mizzen.runs.checkpoints import Shelf
-from mizzen.selection.learnt import Reader
+from mizzen.selection.state_reader import Reader
 from mizzen.server.admin import metrics, openapi, usage, users
 from mizzen.server.admin import rate_limits as limit_routes
 from mizzen.server.admin import secrets as secret_routes

@@ -16,8 +16,8 @@ from mizzen.backups.making import Wanted
 from mizzen.errors import BadRequest
 from mizzen.graph.bandits import Arm
 from mizzen.graph.table_types import Policy
-from mizzen.selection import database
-from mizzen.selection.database import Credit, Given, Score
+from mizzen.selection import state_db
+from mizzen.selection.state_db import Credit, Given, Score
 from tests.unit.backups.folders import TAKEN, Quiet, backup, data_dir, names, restore
 
 UID, NODE, ARMS = "u-1", "a", ("b", "c")
@@ -29,14 +29,14 @@ def feedback(number: int, arm: str = "b") -> Given:
     return Given(UID, f"id-{number}", b"d", 1.0, float(number), [credit], [Score(arm, "1", 1.0, None)])
 
 
-def give(folder: Path, *given: Given) -> list[database.Outcome]:
-    with closing(database.opened(folder / database.FILE)) as connection:
-        return database.take(connection, given, Random(1))
+def give(folder: Path, *given: Given) -> list[state_db.Outcome]:
+    with closing(state_db.opened(folder / state_db.FILE)) as connection:
+        return state_db.take(connection, given, Random(1))
 
 
 def arm(folder: Path, name: str = "b") -> Arm:
-    with closing(database.opened(folder / database.FILE)) as connection:
-        found = database.state(connection, UID, NODE, "")
+    with closing(state_db.opened(folder / state_db.FILE)) as connection:
+        found = state_db.state(connection, UID, NODE, "")
     assert found is not None
     return found.arms[name]
 
@@ -50,8 +50,8 @@ def test_what_is_learnt_comes_back_and_is_learnt_once(tmp_path: Path) -> None:
     again = tmp_path / "again"
     assert arm(again) == Arm(2, 2.0)
     assert arm(again, "c") == Arm(1, 1.0)
-    with closing(database.opened(again / database.FILE)) as connection:
-        assert [each.rewards for each in database.qualities(connection, UID)] == [2, 1]
+    with closing(state_db.opened(again / state_db.FILE)) as connection:
+        assert [each.rewards for each in state_db.qualities(connection, UID)] == [2, 1]
     # Which feedback was given comes back, too: who sends it again is not counted twice.
     assert give(again, feedback(2), feedback(4)) == ["repeated", "counted"]
     assert names(tmp_path).isdisjoint({".b.tar.part", ".b.tar.db"})
@@ -60,17 +60,17 @@ def test_what_is_learnt_comes_back_and_is_learnt_once(tmp_path: Path) -> None:
 def test_a_plane_that_learnt_nothing(tmp_path: Path) -> None:
     there = data_dir(tmp_path / "data", b"one")
     made = backup(there, tmp_path / "b.tar")
-    assert database.FILE not in {item.path for item in made.manifest.items}
+    assert state_db.FILE not in {item.path for item in made.manifest.items}
     restore(tmp_path / "b.tar", tmp_path / "again")
-    assert database.FILE not in names(tmp_path / "again")
+    assert state_db.FILE not in names(tmp_path / "again")
 
 
 def test_a_log_that_was_not_written_back_is_part_of_it(tmp_path: Path) -> None:
     """As a gateway that was killed leaves it: all it acknowledged is in the log beside the file, and in the backup."""
     there = data_dir(tmp_path / "data", b"one")
-    with closing(database.opened(there / database.FILE)) as writer:
-        database.take(writer, [feedback(1)], Random(1))
-        assert (there / f"{database.FILE}-wal").stat().st_size
+    with closing(state_db.opened(there / state_db.FILE)) as writer:
+        state_db.take(writer, [feedback(1)], Random(1))
+        assert (there / f"{state_db.FILE}-wal").stat().st_size
         backup(there, tmp_path / "b.tar")
     restore(tmp_path / "b.tar", tmp_path / "again")
     assert arm(tmp_path / "again") == Arm(1, 1.0)
@@ -84,9 +84,9 @@ def test_all_that_was_acknowledged_before_and_one_moment(tmp_path: Path) -> None
 
     def write() -> None:
         nonlocal acknowledged
-        with closing(database.opened(there / database.FILE)) as connection:
+        with closing(state_db.opened(there / state_db.FILE)) as connection:
             while not stop.is_set():
-                database.take(connection, [feedback(acknowledged + 1)], Random(1))
+                state_db.take(connection, [feedback(acknowledged + 1)], Random(1))
                 acknowledged += 1
 
     writing = threading.Thread(target=write)
@@ -99,9 +99,9 @@ def test_all_that_was_acknowledged_before_and_one_moment(tmp_path: Path) -> None
             promised = acknowledged
             backup(there, tmp_path / f"{number}.tar")
             restore(tmp_path / f"{number}.tar", tmp_path / str(number))
-            with closing(database.opened(tmp_path / str(number) / database.FILE)) as found:
+            with closing(state_db.opened(tmp_path / str(number) / state_db.FILE)) as found:
                 [(given,)] = found.execute("SELECT count(*) FROM given").fetchall()
-                [quality] = database.qualities(found, UID)
+                [quality] = state_db.qualities(found, UID)
             assert promised <= given
             assert arm(tmp_path / str(number)) == Arm(given, float(given))
             assert quality.rewards == given
@@ -127,8 +127,8 @@ def test_records_of_answers_stay_behind(tmp_path: Path) -> None:
 def test_of_a_newer_version(tmp_path: Path) -> None:
     there = data_dir(tmp_path / "data", b"one")
     give(there, feedback(1))
-    with closing(sqlite3.connect(there / database.FILE)) as connection:
-        connection.execute(f"PRAGMA user_version = {database.SCHEMA + 1}")
+    with closing(sqlite3.connect(there / state_db.FILE)) as connection:
+        connection.execute(f"PRAGMA user_version = {state_db.SCHEMA + 1}")
     backup(there, tmp_path / "b.tar")
     with pytest.raises(BadRequest, match="bandits") as refused:
         restore(tmp_path / "b.tar", tmp_path / "again")
@@ -138,7 +138,7 @@ def test_of_a_newer_version(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_is_told_and_nothing_is_left(tmp_path: Path) -> None:
     there = data_dir(tmp_path / "data", b"one")
-    (there / database.FILE).write_bytes(b"no database at all" * 1000)
+    (there / state_db.FILE).write_bytes(b"no database at all" * 1000)
     with pytest.raises(BadRequest, match=r"state\.db is damaged") as refused:
         backup(there, tmp_path / "b.tar")
     assert "move it away" in refused.value.hint

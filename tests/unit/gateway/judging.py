@@ -23,10 +23,10 @@ from mizzen.gateway.telemetry.access_log import AccessLog
 from mizzen.gateway.telemetry.metrics import Counters, Metrics, render
 from mizzen.graph import table_types
 from mizzen.protocol.gateway_files import counts
-from mizzen.selection import database
-from mizzen.selection.desk import Desk
-from mizzen.selection.records.log import Log
+from mizzen.selection import state_db
+from mizzen.selection.feedback_writer import Desk
 from mizzen.selection.records.record import what_of
+from mizzen.selection.records.writer import Log
 
 UID = "11111111-2222-3333-4444-555555555555"
 DAY = 86400.0
@@ -135,17 +135,17 @@ class World:
 
     def state(self, user: str = "") -> dict[str, tuple[int, float]]:
         """Count and sum of each arm."""
-        connection = database.opened(self.folder / "state.db")
+        connection = state_db.opened(self.folder / "state.db")
         try:
-            found = database.state(connection, UID, "a", user)
+            found = state_db.state(connection, UID, "a", user)
             return {} if found is None else {name: (arm.count, arm.total) for name, arm in found.arms.items()}
         finally:
             connection.close()
 
     def qualities(self) -> list[tuple[Any, ...]]:
-        connection = database.opened(self.folder / "state.db")
+        connection = state_db.opened(self.folder / "state.db")
         try:
-            return [tuple(each) for each in database.qualities(connection, UID)]
+            return [tuple(each) for each in state_db.qualities(connection, UID)]
         finally:
             connection.close()
 

@@ -17,7 +17,7 @@ from mizzen.gateway.access.authorizer import Permits
 from mizzen.gateway.feedback.routes import FIELDS, Feedback
 from mizzen.gateway.http.asgi_app import App
 from mizzen.graph import table_types
-from mizzen.selection.desk import Desk
+from mizzen.selection.feedback_writer import Desk
 from tests.unit.gateway.judging import DAY, EXP3, LABEL, SCORE, World, asked, graph
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mizzen.graph import table_types
-from mizzen.selection import database
+from mizzen.selection import state_db
 from tests.unit.gateway.harness import Gateway, Response, Runtime, listening, publish, until
 
 UID = "11111111-2222-3333-4444-555555555555"
@@ -82,8 +82,8 @@ def test_the_arm_that_answered_is_credited(gateways: list[Gateway], folder: Path
         given[arm] += 1
         told = judge(gateways[0], "g", id=answer.json["id"], reward=0.5, routing=routing)
         assert told.status == 200, told
-    connection = database.opened(folder / "state.db")
-    state = database.state(connection, UID, "choose", "")
+    connection = state_db.opened(folder / "state.db")
+    state = state_db.state(connection, UID, "choose", "")
     connection.close()
     assert state is not None
     assert {name: arm.count for name, arm in state.arms.items()} == given

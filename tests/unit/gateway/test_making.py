@@ -12,7 +12,7 @@ from mizzen.gateway.graphs.factory import Making
 from mizzen.gateway.queueing.deadline_timer import Sweeper
 from mizzen.gateway.route_table import Routes
 from mizzen.graph import table_types
-from mizzen.selection.view import View
+from mizzen.selection.cached_state import View
 
 
 def bandit(epsilon: float) -> table_types.Graph:

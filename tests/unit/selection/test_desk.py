@@ -14,10 +14,10 @@ import pytest
 from mizzen.errors import Unavailable
 from mizzen.graph.bandits import State
 from mizzen.graph.table_types import Policy
-from mizzen.selection import database
-from mizzen.selection.database import Credit, Given, Outcome, Score
-from mizzen.selection.desk import BATCH, PATIENCE_SECONDS, Desk
-from mizzen.selection.view import View
+from mizzen.selection import state_db
+from mizzen.selection.cached_state import View
+from mizzen.selection.feedback_writer import BATCH, PATIENCE_SECONDS, Desk
+from mizzen.selection.state_db import Credit, Given, Outcome, Score
 
 GREEDY = Policy(name="egreedy", epsilon=0.0)
 ABC = ("a", "b", "c")
@@ -27,7 +27,7 @@ class Gateway:
     """A desk, and how often it spoke to the loop."""
 
     def __init__(self, folder: Path, *, limit: int = 4096) -> None:
-        self.path, self.word = folder / database.FILE, folder / "run" / "selection"
+        self.path, self.word = folder / state_db.FILE, folder / "run" / "selection"
         self.now, self.posts = 0.0, 0
         self._loop = asyncio.get_running_loop()
         self.desk = Desk(self.path, self.word, random.Random(1), post=self._post, limit=limit, clock=lambda: self.now)
@@ -48,8 +48,8 @@ class Gateway:
         return self._state().best
 
     def _state(self) -> State:
-        connection = database.opened(self.path)
-        found = database.state(connection, "u1", "n", "")
+        connection = state_db.opened(self.path)
+        found = state_db.state(connection, "u1", "n", "")
         connection.close()
         assert found is not None
         return found
@@ -104,11 +104,11 @@ async def test_nobody_is_told_before_every_gateway_sees_it(tmp_path: Path) -> No
 
 @in_loop
 async def test_what_a_killed_gateway_wrote_and_could_not_tell_is_seen_when_it_is_given_again(tmp_path: Path) -> None:
-    gateway, view = Gateway(tmp_path), View(tmp_path / database.FILE, tmp_path / "run" / "selection", random.Random(1))
+    gateway, view = Gateway(tmp_path), View(tmp_path / state_db.FILE, tmp_path / "run" / "selection", random.Random(1))
     selector = view.of("u1", "n", GREEDY, ABC)
     other = next(arm for arm in ABC if arm != selector.choose("")[0])
-    connection = database.opened(gateway.path)
-    database.take(connection, [feedback("1", other)], random.Random(1))
+    connection = state_db.opened(gateway.path)
+    state_db.take(connection, [feedback("1", other)], random.Random(1))
     connection.close()
     assert selector.choose("")[0] != other, "nobody has changed the word"
     assert await gateway.give(feedback("1", other)) == "repeated"
@@ -120,7 +120,7 @@ async def test_what_a_killed_gateway_wrote_and_could_not_tell_is_seen_when_it_is
 @in_loop
 async def test_what_comes_while_a_commit_runs_is_written_together(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path)
-    writer = database.opened(gateway.path)
+    writer = state_db.opened(gateway.path)
     writer.execute("BEGIN IMMEDIATE")
     told = [gateway.give(feedback(str(number))) for number in range(2 * BATCH)]
     await asyncio.sleep(0)
@@ -136,7 +136,7 @@ async def test_what_comes_while_a_commit_runs_is_written_together(tmp_path: Path
 @in_loop
 async def test_more_than_may_wait_is_refused_at_once(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path, limit=3)
-    writer = database.opened(gateway.path)
+    writer = state_db.opened(gateway.path)
     writer.execute("BEGIN IMMEDIATE")
     told = [gateway.give(feedback(str(number))) for number in range(5)]
     assert not any(one.done() for one in told), "not from within the call"
@@ -162,21 +162,21 @@ async def test_closing_finishes_what_was_given(tmp_path: Path) -> None:
 
 
 def test_a_desk_that_nobody_used_makes_nothing(tmp_path: Path) -> None:
-    Desk(tmp_path / database.FILE, tmp_path / "run" / "selection", random.Random(1), post=print).close()
+    Desk(tmp_path / state_db.FILE, tmp_path / "run" / "selection", random.Random(1), post=print).close()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_others_that_write_are_waited_for_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         gateway, loop = Gateway(tmp_path), asyncio.get_running_loop()
-        writer = database.opened(gateway.path)
+        writer = state_db.opened(gateway.path)
         attempts: asyncio.Queue[None] = asyncio.Queue()
 
-        def impatient(path: Path, opened: Callable[..., sqlite3.Connection] = database.opened) -> sqlite3.Connection:
+        def impatient(path: Path, opened: Callable[..., sqlite3.Connection] = state_db.opened) -> sqlite3.Connection:
             loop.call_soon_threadsafe(attempts.put_nowait, None)
             return opened(path, seconds=0.0)
 
-        monkeypatch.setattr(database, "opened", impatient)
+        monkeypatch.setattr(state_db, "opened", impatient)
         writer.execute("BEGIN IMMEDIATE")
         told = gateway.give(feedback("1"))
         for _ in range(3):

@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from mizzen.graph.table_types import Policy
-from mizzen.selection import database
-from mizzen.selection.database import Credit, Given, Quality, Score
-from mizzen.selection.learnt import NOTHING, Reader
+from mizzen.selection import state_db
+from mizzen.selection.state_db import Credit, Given, Quality, Score
+from mizzen.selection.state_reader import NOTHING, Reader
 
 POLICY = Policy(name="egreedy", epsilon=0.1, per_user=True)
 
@@ -23,8 +23,8 @@ def feedback(id_: str, reward: float, user: str = "", uid: str = "u") -> Given:
 
 
 def learn(path: Path, *batch: Given) -> None:
-    with closing(database.opened(path)) as connection:
-        database.take(connection, batch, Random(1))
+    with closing(state_db.opened(path)) as connection:
+        state_db.take(connection, batch, Random(1))
 
 
 def test_without_a_file_nothing_is_known_and_none_is_made(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_states_qualities_and_feedback_are_read(tmp_path: Path) -> None:
 def test_it_reads_while_others_write(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     learn(path, feedback("1", 1.0))
-    with closing(database.opened(path)) as writer:
+    with closing(state_db.opened(path)) as writer:
         writer.execute("BEGIN IMMEDIATE")
         assert Reader(path).of("u").given == 1
         writer.execute("ROLLBACK")

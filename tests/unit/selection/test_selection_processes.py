@@ -13,9 +13,9 @@ from pathlib import Path
 
 from mizzen.graph.bandits import State
 from mizzen.graph.table_types import Policy
-from mizzen.selection import database
-from mizzen.selection.database import Quality
-from mizzen.selection.view import View
+from mizzen.selection import state_db
+from mizzen.selection.cached_state import View
+from mizzen.selection.state_db import Quality
 
 ARMS = ("a", "b", "c")
 
@@ -138,10 +138,10 @@ def end(child: subprocess.Popen[str]) -> list[str]:
 
 def kept(path: Path, uid: str) -> tuple[set[str], State, list[Quality]]:
     """Which feedback is stored, and what was learnt of it."""
-    connection = database.opened(path)
+    connection = state_db.opened(path)
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     ids = {str(id_) for (id_,) in connection.execute("SELECT id FROM given WHERE uid = ?", (uid,))}
-    state, quality = database.state(connection, uid, "n", ""), database.qualities(connection, uid)
+    state, quality = state_db.state(connection, uid, "n", ""), state_db.qualities(connection, uid)
     connection.close()
     assert state is not None
     return ids, state, quality
@@ -184,7 +184,7 @@ def test_killed_gateways_lose_nothing_and_count_nothing_twice(tmp_path: Path) ->
                     acknowledged[id_] = number
                     outcomes[outcome] += 1
                     reached[name] = max(reached[name], number + 1)
-        stored, state, quality = kept(tmp_path / database.FILE, "u1")
+        stored, state, quality = kept(tmp_path / state_db.FILE, "u1")
         assert stored >= acknowledged.keys()
         assert sum(arm.count for arm in state.arms.values()) == len(stored), "the counts are those of what is stored"
         assert last_round == (min(reached.values()) == total)
@@ -201,7 +201,7 @@ def test_killed_gateways_lose_nothing_and_count_nothing_twice(tmp_path: Path) ->
 
 def test_what_one_gateway_acknowledges_is_in_the_next_choice_of_another(tmp_path: Path) -> None:
     rng, totals = random.Random(4), {arm: [0, 0.0] for arm in ARMS}
-    view = View(tmp_path / database.FILE, tmp_path / "run" / "selection", random.Random(1))
+    view = View(tmp_path / state_db.FILE, tmp_path / "run" / "selection", random.Random(1))
     selector = view.of("u2", "n", Policy(name="egreedy", epsilon=0.0), ARMS)
     with started(TELLER, tmp_path) as one, started(TELLER, tmp_path) as other:
         for child in (one, other):
@@ -228,7 +228,7 @@ def test_what_one_gateway_acknowledges_is_in_the_next_choice_of_another(tmp_path
 def test_new_gateways_that_open_a_new_file_at_once_all_succeed(tmp_path: Path) -> None:
     program = (
         "import random, sys; from pathlib import Path; from mizzen.graph.table_types import Policy;"
-        "from mizzen.selection.view import View; sys.stdin.readline();"
+        "from mizzen.selection.cached_state import View; sys.stdin.readline();"
         "view = View(Path(sys.argv[1]) / 'state.db', Path(sys.argv[1]) / 'run' / 'selection', random.Random());"
         "print(view.of('u1', 'n', Policy(name='egreedy'), ('a', 'b', 'c', 'd', 'e')).choose('')[0])"
     )
@@ -244,4 +244,4 @@ def test_new_gateways_that_open_a_new_file_at_once_all_succeed(tmp_path: Path) -
 def test_a_disk_that_is_full_refuses_feedback_and_later_takes_it_once(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["counted", "True", "True"], done
-    assert kept(tmp_path / database.FILE, "u3")[1].arms["a"].count == 40
+    assert kept(tmp_path / state_db.FILE, "u3")[1].arms["a"].count == 40

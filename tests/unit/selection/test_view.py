@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mizzen.graph.table_types import Policy
-from mizzen.selection import database, view
-from mizzen.selection.database import Credit, Given
-from mizzen.selection.view import PAUSE_SECONDS, View
-from mizzen.selection.word import Word
+from mizzen.selection import cached_state, state_db
+from mizzen.selection.cached_state import PAUSE_SECONDS, View
+from mizzen.selection.change_marker import Word
+from mizzen.selection.state_db import Credit, Given
 
 GREEDY = Policy(name="egreedy", epsilon=0.0)
 """Chooses the best, and nothing else."""
@@ -26,7 +26,7 @@ class Machine:
     """What the gateways of one plane share, and one that gives feedback."""
 
     def __init__(self, folder: Path) -> None:
-        self.path, self.word = folder / database.FILE, folder / "run" / "selection"
+        self.path, self.word = folder / state_db.FILE, folder / "run" / "selection"
         self.now = 0.0
         self._given = 0
         self._views: list[View] = []
@@ -38,16 +38,16 @@ class Machine:
     def give(self, arm: str, reward: float, *, user: str = "", policy: Policy = GREEDY, told: bool = True) -> None:
         self._given += 1
         given = Given("u1", str(self._given), b"", reward, 0.0, [Credit("n", policy, ABC, arm, 0.5, user)], [])
-        connection = database.opened(self.path)
-        assert database.take(connection, [given], random.Random(2)) == ["counted"]
+        connection = state_db.opened(self.path)
+        assert state_db.take(connection, [given], random.Random(2)) == ["counted"]
         connection.close()
         if told:
             Word(self.word).bump()
 
     def best(self) -> str:
         """As it is stored."""
-        connection = database.opened(self.path)
-        found = database.state(connection, "u1", "n", "")
+        connection = state_db.opened(self.path)
+        found = state_db.state(connection, "u1", "n", "")
         connection.close()
         assert found is not None
         return found.best
@@ -100,7 +100,7 @@ def test_users_have_their_own_choice_once_they_gave_feedback(machine: Machine) -
 
 
 def test_of_many_users_only_some_are_in_memory(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view, "MOST_USERS", 3)
+    monkeypatch.setattr(cached_state, "MOST_USERS", 3)
     selector = machine.view().of("u1", "n", PER_USER, ABC)
     machine.give("b", 0.5, policy=PER_USER)
     machine.give("c", 1.0, policy=PER_USER, user="user-7")
@@ -135,8 +135,8 @@ def test_a_gateway_with_the_old_plan_keeps_choosing_among_its_arms_and_changes_n
 
 def test_what_was_forgotten_is_begun_anew(machine: Machine) -> None:
     selectors = [machine.view(seed).of("u1", "n", GREEDY, ABC) for seed in range(4)]
-    connection = database.opened(machine.path)
-    assert database.forget(connection, set()) == {"u1"}
+    connection = state_db.opened(machine.path)
+    assert state_db.forget(connection, set()) == {"u1"}
     connection.close()
     Word(machine.word).bump()
     for selector in selectors:
@@ -178,7 +178,7 @@ def test_while_the_file_cannot_be_read_the_last_that_was_known_counts(
         raise sqlite3.OperationalError("disk I/O error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(database, "state", broken)
+        patched.setattr(state_db, "state", broken)
         machine.give("a", 1.0, policy=PER_USER)
         machine.give("a", 1.0, policy=PER_USER)
         for _ in range(3):
@@ -203,15 +203,15 @@ def test_without_a_word_each_choice_reads_the_file(machine: Machine, caplog: pyt
 def test_a_writer_that_does_not_end_delays_a_new_plan_a_little_and_fails_nothing(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(view, "BUSY_SECONDS", 0.01)
-    writer = database.opened(machine.path)
+    monkeypatch.setattr(cached_state, "BUSY_SECONDS", 0.01)
+    writer = state_db.opened(machine.path)
     writer.execute("BEGIN IMMEDIATE")
     selector = machine.view().of("u1", "n", GREEDY, ABC)
     assert selector.choose("")[0] in ABC
     writer.execute("ROLLBACK")
     machine.now += 2 * PAUSE_SECONDS
     chosen = selector.choose("")
-    stored = database.state(writer, "u1", "n", "")
+    stored = state_db.state(writer, "u1", "n", "")
     assert stored is not None, "stored as soon as it can be"
     assert chosen == (stored.best, 1.0)
     writer.close()

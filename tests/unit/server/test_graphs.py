@@ -14,9 +14,9 @@ from mizzen.graph.table_types import Policy
 from mizzen.kinds.graph.spec import MLGraphStatus
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.protocol.gateway_files.counts import Counts, GraphNode, write
-from mizzen.selection import database
-from mizzen.selection.database import Credit, Given, Quality, Score
-from mizzen.selection.learnt import Reader
+from mizzen.selection import state_db
+from mizzen.selection.state_db import Credit, Given, Quality, Score
+from mizzen.selection.state_reader import Reader
 from mizzen.server.admin.usage import judgements
 from mizzen.usage.known import Known, Served
 from mizzen.usage.rates import Process
@@ -136,8 +136,8 @@ def learn(folder: Path, uid: str) -> None:
         )
         for number in range(10)
     ]  # fmt: skip
-    with closing(database.opened(folder / "state.db")) as connection:
-        database.take(connection, given, Random(1))
+    with closing(state_db.opened(folder / "state.db")) as connection:
+        state_db.take(connection, given, Random(1))
 
 
 def test_nodes_are_told_with_what_they_call_and_how_they_do(plane: Harness) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mizzen.gateway.inference import protocols
-from mizzen.selection.records.log import Log
 from mizzen.selection.records.segments import MAX_OUTPUTS
+from mizzen.selection.records.writer import Log
 
 if TYPE_CHECKING:
     from mizzen.gateway.inference.inference import Inference

@@ -1,7 +1,7 @@
 """POST .../feedback: how well a request was answered. It is credited to what ran for that request, and to nothing else.
 
 What ran is in the record that was kept of it (`selection/records`), or said by the answer's `routing`, sent back. Who
-sent it is answered when it is durable, and every gateway chooses by it (`selection/desk.py`). After that models that
+sent it is answered when it is durable, and every gateway chooses by it (`selection/feedback_writer.py`). After that models that
 want to know are told, children before parents; nobody waits for them.
 """
 
@@ -29,11 +29,11 @@ from mizzen.gateway.request.responses import Answer, told
 from mizzen.gateway.route_table import Endpoint
 from mizzen.graph import table_types
 from mizzen.protocol import v2
-from mizzen.selection.database import Credit, Given, Outcome, Score
-from mizzen.selection.desk import Desk
-from mizzen.selection.records.finding import find
+from mizzen.selection.feedback_writer import Desk
+from mizzen.selection.records.lookup import find
 from mizzen.selection.records.record import Decision, Found, Run
 from mizzen.selection.records.segments import MAX_OUTPUTS
+from mizzen.selection.state_db import Credit, Given, Outcome, Score
 
 FIELDS = ("id", "reward", "truth", "user", "routing")
 MAX_ID, MAX_ROUTING = v2.MAX_ID * 12, 32 << 10

@@ -23,8 +23,8 @@ from mizzen.graph import merging, messages, table_types, weighted_split
 from mizzen.graph.executor import Run
 from mizzen.graph.prepared_nodes import Choose, Shape, shapes_of
 from mizzen.protocol.v2 import Entry
+from mizzen.selection.cached_state import Selector
 from mizzen.selection.records.record import what_of
-from mizzen.selection.view import Selector
 
 REMEMBERED = 1024
 """Ways through a graph whose notes are kept."""

@@ -17,8 +17,8 @@ from mizzen.gateway.queueing.deadline_timer import Sweeper
 from mizzen.gateway.route_table import Endpoint, Routes
 from mizzen.gateway.services.pool import ServicePool
 from mizzen.graph import table_types
-from mizzen.selection.records.log import Log
-from mizzen.selection.view import Selector, View
+from mizzen.selection.cached_state import Selector, View
+from mizzen.selection.records.writer import Log
 
 Chosen = tuple[str, str, table_types.Policy, tuple[str, ...]]
 """Between what: the uid of a graph, a node, its policy and its arms."""

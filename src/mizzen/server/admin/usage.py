@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.kinds.schema.resource import Ref, format_time
-from mizzen.selection.database import Quality
+from mizzen.selection.state_db import Quality
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import Plane, plane_of
 from mizzen.server.http.query import Query

@@ -16,7 +16,7 @@ from mizzen.blobs.limits import Limits
 from mizzen.kinds.schema.resource import Resource
 from mizzen.reconcile.recorder import NOBODY, Recorder
 from mizzen.runs.checkpoints import Shelf
-from mizzen.selection.learnt import Reader
+from mizzen.selection.state_reader import Reader
 from mizzen.server.auth.role_bindings import Bindings
 from mizzen.server.http.body_workers import Apart
 from mizzen.server.http.pagination import Pages

@@ -27,8 +27,8 @@ from mizzen.kinds.graph.nodes import GraphNode
 from mizzen.kinds.graph.routes import Bandit
 from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
 from mizzen.kinds.schema.resource import Ref, Resource
-from mizzen.selection.database import Quality
-from mizzen.selection.learnt import Learnt
+from mizzen.selection.state_db import Quality
+from mizzen.selection.state_reader import Learnt
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import plane_of
 from mizzen.server.http.query import Query

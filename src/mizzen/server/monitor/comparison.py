@@ -23,7 +23,7 @@ from mizzen.kinds.text.versions import normal_version
 from mizzen.runs.places import UNVERSIONED
 from mizzen.runs.scalars.curve import KEPT, Point
 from mizzen.runs.scalars.reading import Job, Read, Scalars, Series, Wanted, version_order
-from mizzen.selection.database import Quality
+from mizzen.selection.state_db import Quality
 from mizzen.server.admin import usage
 from mizzen.server.admission import model_family
 from mizzen.server.http.context import Plane, plane_of

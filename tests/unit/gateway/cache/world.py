@@ -28,7 +28,7 @@ from mizzen.gateway.telemetry.access_log import AccessLog
 from mizzen.gateway.telemetry.metrics import Metrics
 from mizzen.graph.table_types import Server, Table
 from mizzen.protocol.frames import framing, msgpack
-from mizzen.selection.view import View
+from mizzen.selection.cached_state import View
 
 T = TypeVar("T")
 

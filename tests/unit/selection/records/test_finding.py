@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mizzen.graph.table_types import Kept
-from mizzen.selection.records import index, segments
-from mizzen.selection.records.finding import find
-from mizzen.selection.records.log import Log
+from mizzen.selection.records import client_id_index, segments
+from mizzen.selection.records.lookup import find
 from mizzen.selection.records.record import what_of
+from mizzen.selection.records.writer import Log
 
 KEPT = Kept(uid="u", max_bytes=16 << 20, max_seconds=86400.0)
 SMALL = Kept(uid="u", max_bytes=64 << 10, max_seconds=86400.0)
@@ -116,13 +116,13 @@ def test_of_one_chosen_id_the_newest_record_is_meant(tmp_path: Path) -> None:
 def test_an_index_is_bounded_and_forgets_the_oldest_of_a_bucket(tmp_path: Path) -> None:
     now = 1000.0
     log = Log(tmp_path, 0, SMALL, wall=lambda: now)
-    size = index.size_for(SMALL.max_bytes)
+    size = client_id_index.size_for(SMALL.max_bytes)
     many = size // 10
     for place in range(many):
         now += 1
         written(log, place, b"id-%d" % place)
     log.close()
-    assert (tmp_path / "u" / "0" / index.NAME).stat().st_size == size
+    assert (tmp_path / "u" / "0" / client_id_index.NAME).stat().st_size == size
     known = [number(tmp_path, b"id-%d" % place) for place in range(many)]
     assert all(found in (None, place) for place, found in enumerate(known))
     assert None in known
@@ -141,7 +141,7 @@ def test_an_index_goes_on_after_a_restart(tmp_path: Path) -> None:
 def test_an_index_that_is_not_one_is_replaced(tmp_path: Path) -> None:
     home = tmp_path / "u" / "0"
     home.mkdir(parents=True)
-    (home / index.NAME).write_bytes(b"something else")
+    (home / client_id_index.NAME).write_bytes(b"something else")
     assert find(tmp_path, "u", b"mine") is None
     log = Log(tmp_path, 0, KEPT, wall=time.time)
     written(log, 5, b"mine")
@@ -150,7 +150,7 @@ def test_an_index_that_is_not_one_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["empty", "short", "noise", "zeros", "folder", "unreadable"])
-@pytest.mark.parametrize("name", ["00000001.seg", index.NAME])
+@pytest.mark.parametrize("name", ["00000001.seg", client_id_index.NAME])
 def test_a_file_that_is_broken_is_as_good_as_none(tmp_path: Path, log: Log, damage: str, name: str) -> None:
     id_ = written(log, 1, b"mine")
     other = Log(tmp_path, 1, KEPT, wall=time.time)
@@ -167,7 +167,7 @@ def test_a_file_that_is_broken_is_as_good_as_none(tmp_path: Path, log: Log, dama
         path.write_bytes({"empty": b"", "short": b"MZ", "noise": os.urandom(size), "zeros": bytes(size)}[damage])
     if path.is_fifo():
         path.chmod(0)
-    assert number(tmp_path, id_) == (None if name != index.NAME else 1)
+    assert number(tmp_path, id_) == (None if name != client_id_index.NAME else 1)
     assert number(tmp_path, b"mine") is None
     assert number(tmp_path, healthy) == number(tmp_path, b"healthy") == 2
 

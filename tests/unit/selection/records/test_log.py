@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from mizzen.graph.table_types import Kept
 from mizzen.selection.records import segments
-from mizzen.selection.records.finding import find
-from mizzen.selection.records.log import LINGER_SECONDS, RETRY_SECONDS, Log
+from mizzen.selection.records.lookup import find
 from mizzen.selection.records.record import Record, what_of
+from mizzen.selection.records.writer import LINGER_SECONDS, RETRY_SECONDS, Log
 
 WHAT = what_of(3, [("a", "b", 0.9)], [("a", ""), ("b", "1")])
 RECORD = Record(3, [("a", "b", 0.9)], [("a", ""), ("b", "1")])

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 from mizzen.graph.table_types import Kept
-from mizzen.selection.records import index
-from mizzen.selection.records.finding import find
-from mizzen.selection.records.log import LINGER_SECONDS, Log
+from mizzen.selection.records import client_id_index
+from mizzen.selection.records.lookup import find
 from mizzen.selection.records.record import what_of
-from mizzen.selection.records.sweeping import sweep
+from mizzen.selection.records.retention import sweep
+from mizzen.selection.records.writer import LINGER_SECONDS, Log
 
 HOUR = 3600.0
 
@@ -72,7 +72,7 @@ def test_what_a_gateway_left_is_found_until_it_is_too_old(tmp_path: Path) -> Non
     assert find(tmp_path, "u", id_) is not None
     wall.now += HOUR / 8 + LINGER_SECONDS + 1
     sweep(tmp_path, {"u": HOUR}, wall.now)
-    assert [path.name for path in home.iterdir()] == [index.NAME]
+    assert [path.name for path in home.iterdir()] == [client_id_index.NAME]
     os.utime(home, (wall.now, wall.now))
     sweep(tmp_path, {"u": HOUR}, wall.now + LINGER_SECONDS + 1)
     assert not home.exists()

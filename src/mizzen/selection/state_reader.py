@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from mizzen.graph.bandits import State
-from mizzen.selection import database
-from mizzen.selection.database import NodeState, Quality
+from mizzen.selection import state_db
+from mizzen.selection.state_db import NodeState, Quality
 
 T = TypeVar("T")
 
@@ -41,13 +41,13 @@ class Reader:
 
     def of(self, uid: str, user: str = "") -> Learnt:
         def look(connection: sqlite3.Connection) -> Learnt:
-            nodes = {each.node: each for each in database.states(connection, uid)}
-            own = {node: database.state(connection, uid, node, user) for node in nodes} if user else {}
+            nodes = {each.node: each for each in state_db.states(connection, uid)}
+            own = {node: state_db.state(connection, uid, node, user) for node in nodes} if user else {}
             return Learnt(
                 nodes,
                 {node: state for node, state in own.items() if state is not None},
-                tuple(database.qualities(connection, uid)),
-                database.given(connection, uid),
+                tuple(state_db.qualities(connection, uid)),
+                state_db.given(connection, uid),
             )
 
         return self._looked(look, NOTHING)
@@ -57,8 +57,8 @@ class Reader:
         return self._looked(
             lambda connection: [
                 (uid, quality)
-                for uid in sorted(database.uids(connection))
-                for quality in database.qualities(connection, uid)
+                for uid in sorted(state_db.uids(connection))
+                for quality in state_db.qualities(connection, uid)
             ],
             [],
         )
@@ -67,6 +67,6 @@ class Reader:
         if self._path is None or not self._path.exists():
             return nothing
         place = f"{self._path.absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(place, uri=True, isolation_level=None, timeout=database.BUSY_SECONDS)) as opened:
+        with closing(sqlite3.connect(place, uri=True, isolation_level=None, timeout=state_db.BUSY_SECONDS)) as opened:
             opened.execute("BEGIN")  # so that all is of one moment
-            return look(opened) if database.made(opened) else nothing
+            return look(opened) if state_db.made(opened) else nothing

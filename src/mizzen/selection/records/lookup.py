@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from mizzen.selection.records import index, record, segments
+from mizzen.selection.records import client_id_index, record, segments
 from mizzen.selection.records.record import Found
 
 
@@ -17,7 +17,7 @@ def find(folder: Path, uid: str, id_: bytes, *, since: float = 0.0) -> Found | N
     found = _sealed(home, id_, since)
     if found is not None:
         return found
-    named = [each for path in home.glob(f"*/{index.NAME}") for each in _named(path, id_)]
+    named = [each for path in home.glob(f"*/{client_id_index.NAME}") for each in _named(path, id_)]
     for _, own in sorted(named, reverse=True):
         found = _sealed(home, own, since)
         if found is not None:
@@ -40,6 +40,6 @@ def _sealed(home: Path, id_: bytes, since: float) -> Found | None:
 
 def _named(path: Path, chosen: bytes) -> list[tuple[float, bytes]]:
     try:
-        return list(index.look(path, chosen))
+        return list(client_id_index.look(path, chosen))
     except (OSError, ValueError):
         return []

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mizzen.selection.records import segments
-from mizzen.selection.records.index import NAME
-from mizzen.selection.records.log import expired
+from mizzen.selection.records.client_id_index import NAME
+from mizzen.selection.records.writer import expired
 
 log = logging.getLogger(__name__)
 

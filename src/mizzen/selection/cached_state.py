@@ -21,8 +21,8 @@ from typing import Protocol, TypeVar
 
 from mizzen.graph.bandits import Choice, State, policy_of
 from mizzen.graph.table_types import Policy
-from mizzen.selection import database
-from mizzen.selection.word import Word
+from mizzen.selection import state_db
+from mizzen.selection.change_marker import Word
 
 BUSY_SECONDS = 0.25
 """How long a plan that is new waits for others to write; nothing else here waits for anybody."""
@@ -68,7 +68,7 @@ class View:
             return None
         try:
             if self._connection is None:
-                self._connection = database.opened(self._path, seconds=BUSY_SECONDS)
+                self._connection = state_db.opened(self._path, seconds=BUSY_SECONDS)
             found = work(self._connection)
         except sqlite3.Error as error:
             self.close()
@@ -152,17 +152,17 @@ class Selector:
 
     def _stored(self, connection: sqlite3.Connection) -> State:
         if self._begun:
-            found = database.state(connection, self._uid, self._node, "")
+            found = state_db.state(connection, self._uid, self._node, "")
             if found is not None:
                 return found
-        found = database.begin_state(connection, self._uid, self._node, self._policy, self._arms, rng=self._rng)
+        found = state_db.begin_state(connection, self._uid, self._node, self._policy, self._arms, rng=self._rng)
         self._begun = True
         self._view.bump()
         return found
 
     def _read_own(self, user: str, word: int) -> tuple[int, State | None]:
         # In a list, since None is an answer of its own.
-        found = self._view.attempt(lambda connection: [database.state(connection, self._uid, self._node, user)])
+        found = self._view.attempt(lambda connection: [state_db.state(connection, self._uid, self._node, user)])
         if found is None:
             return self._own.get(user) or (-1, None)
         state = found[0] and self._rule.adjusted(found[0], self._arms, self._rng)

@@ -18,9 +18,9 @@ from random import Random
 from typing import NamedTuple
 
 from mizzen.errors import Unavailable
-from mizzen.selection import database
-from mizzen.selection.database import Given, Outcome
-from mizzen.selection.word import Word
+from mizzen.selection import state_db
+from mizzen.selection.change_marker import Word
+from mizzen.selection.state_db import Given, Outcome
 
 LIMIT = 4096
 """Feedbacks that wait; further ones are refused."""
@@ -124,7 +124,7 @@ class Desk:
                 return self._take(batch)
             except (sqlite3.Error, OSError) as error:
                 self._close()
-                if not (isinstance(error, sqlite3.Error) and database.busy(error) and self._clock() < until):
+                if not (isinstance(error, sqlite3.Error) and state_db.busy(error) and self._clock() < until):
                     return [_failure(error)] * len(batch)
             except Exception as error:  # noqa: BLE001 - whatever it is, they must hear of it and the thread go on
                 return [error] * len(batch)
@@ -135,8 +135,8 @@ class Desk:
         if self._word is None:
             self._word = Word(self._word_path)
         if self._connection is None:
-            self._connection = database.opened(self._path)
-        outcomes = database.take(self._connection, batch, self._rng)
+            self._connection = state_db.opened(self._path)
+        outcomes = state_db.take(self._connection, batch, self._rng)
         self._word.bump()
         return outcomes
 

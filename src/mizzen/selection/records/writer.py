@@ -21,7 +21,7 @@ from zlib import crc32
 
 from mizzen.graph import table_types
 from mizzen.selection.records import segments
-from mizzen.selection.records.index import Index, remove_unless, size_for
+from mizzen.selection.records.client_id_index import Index, remove_unless, size_for
 from mizzen.selection.records.segments import (
     FIRST_SLOT,
     HEAD,
