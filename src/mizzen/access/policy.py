@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mizzen.access.wording import plain
+from mizzen.access.safe_text import plain
 
 Verb = Literal["read", "predict", "write", "admin"]
 VERBS: tuple[Verb, ...] = ("read", "predict", "write", "admin")

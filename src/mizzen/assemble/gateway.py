@@ -9,7 +9,7 @@ import socket
 from collections.abc import Mapping
 from typing import cast
 
-from mizzen.access import used
+from mizzen.access import quota_usage
 from mizzen.assemble.running import grpc_of, inference_of, socket_of, until_stopped, url_of
 from mizzen.gateway.process import Guard, Learning, Limits, Records, serve
 from mizzen.gateway.queueing.scale_from_zero import Bounds
@@ -51,7 +51,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         name=os.environ.get("MIZZEN_PROCESS_KEY", "gateway"),
         loopback=settings.loopback,
         rates=home.run / "rates",
-        quotas=settings.root / used.FILE,
+        quotas=settings.root / quota_usage.FILE,
         sampled=settings.audit_predictions,
         origins=settings.cors_origins,
         anonymous=settings.anonymous,

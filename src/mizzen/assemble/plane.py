@@ -19,8 +19,8 @@ from typing import Any
 from starlette.applications import Starlette
 
 from mizzen import frameworks
-from mizzen.access import credentials, published, used
-from mizzen.access.jwts import Trust
+from mizzen.access import access_file, credentials, quota_usage
+from mizzen.access.jwt import Trust
 from mizzen.assemble import environments, learning, training
 from mizzen.assemble.carrying import Carrying
 from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_of
@@ -157,7 +157,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         limits=Limits(settings.max_upload_bytes, settings.max_unpacked_bytes),
         default_framework=settings.default_framework,
         recorder=happenings,
-        used=lambda subject: used.now(root / used.FILE, subject, time.time()),
+        used=lambda subject: quota_usage.now(root / quota_usage.FILE, subject, time.time()),
         seen=sampler,
         learnt=Reader(root / state_db.FILE),
         inside=Inside(store.tally, loop.backlogs, lambda: _size_of(root / "mizzen.db"), lambda: free_bytes(root)),
@@ -293,7 +293,7 @@ def _publisher(
         store.identities,
         Bindings(store).fresh,
         settings.root / "access.json",
-        admin=published.Pass(digest=credentials.digest(token), id="admin-token", principal=ADMIN.name, admin=True),
+        admin=access_file.Pass(digest=credentials.digest(token), id="admin-token", principal=ADMIN.name, admin=True),
         anonymous=settings.loopback and settings.anonymous,
         vouching=Vouching(*vouching) if vouching else None,
         now=_now,

@@ -1,4 +1,4 @@
-"""Publish access.json: who may ask gateways what. `access/published.py` says what it holds.
+"""Publish access.json: who may ask gateways what. `access/access_file.py` says what it holds.
 
 What withdraws a right is published before it is acknowledged: the control API waits for `settled` before it answers a
 change. Gateways look at the file every 50 ms, so a revoked token or a deleted RoleBinding opens nothing there any more
@@ -21,10 +21,10 @@ from typing import NoReturn, Protocol
 
 import msgspec
 
-from mizzen.access import published
-from mizzen.access.jwts import Key, Trust
+from mizzen.access import access_file
+from mizzen.access.access_file import Access, Grant, Issuer, Pass
+from mizzen.access.jwt import Key, Trust
 from mizzen.access.policy import Binding
-from mizzen.access.published import Access, Grant, Issuer, Pass
 from mizzen.errors import Expired, Unavailable
 from mizzen.reconcile.persisting import LONGEST_DELAY, persist
 from mizzen.stores.published_file import PublishedFile
@@ -120,11 +120,11 @@ class AccessPublisher:
         last = self._published
         access = await self._present()
         same = last is not None and msgspec.structs.replace(access, serial=last.serial) == last
-        if same and last is not None and await self._file.holds(published.encode(last)):
+        if same and last is not None and await self._file.holds(access_file.encode(last)):
             self._said = position
             return False
         access = msgspec.structs.replace(access, serial=last.serial + 1 if last else 1)
-        await self._file.replace(published.encode(access))
+        await self._file.replace(access_file.encode(access))
         self._published = access
         self._said = position
         log.info("access %d: %d tokens, %d bindings", access.serial, len(access.passes), len(access.grants))
@@ -192,7 +192,7 @@ class AccessPublisher:
 
 def _last(path: Path) -> Access | None:
     try:
-        return published.decode(path.read_bytes())
+        return access_file.decode(path.read_bytes())
     except (OSError, ValueError):
         return None
 

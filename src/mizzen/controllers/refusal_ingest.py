@@ -1,7 +1,7 @@
 """What gateways refused, put into the audit: each line of their files exactly once, whoever is killed when.
 
 How far a file was read is kept in the store, in one transaction with what was read. A file goes when nobody writes to
-it any more, which its lock tells, and all of it was read. `access/refusals.py` says what the files hold.
+it any more, which its lock tells, and all of it was read. `access/refusal_lines.py` says what the files hold.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
-from mizzen.access import refusals
-from mizzen.access.refusals import Refusal
+from mizzen.access import refusal_lines
+from mizzen.access.refusal_lines import Refusal
 from mizzen.stores.records.protocol import AuditEntry, AuditIntake
 
 CHUNK = 256 << 10
@@ -64,7 +64,7 @@ class RefusalsIntake:
         data = await asyncio.to_thread(_whole_lines, file, position)
         if not data:
             return False
-        gateway = refusals.gateway_of(file.name)
+        gateway = refusal_lines.gateway_of(file.name)
         found = [entry for line in data.splitlines() if (entry := _entry(line, gateway)) is not None]
         await self._audit.take(file.name, position + len(data), found)
         self._positions[file.name] = position + len(data)
@@ -78,7 +78,7 @@ class RefusalsIntake:
 
 def _files(folder: Path) -> list[Path]:
     try:
-        return sorted(path for path in folder.iterdir() if path.suffix == refusals.SUFFIX)
+        return sorted(path for path in folder.iterdir() if path.suffix == refusal_lines.SUFFIX)
     except FileNotFoundError:
         return []
 
@@ -108,7 +108,7 @@ def _removed(file: Path, position: int) -> bool:
 
 def _entry(line: bytes, gateway: str) -> AuditEntry | None:
     try:
-        refusal = refusals.parse(line)
+        refusal = refusal_lines.parse(line)
         return _audited(refusal, gateway)
     except (ValueError, OverflowError, OSError):  # the last two: a time that is none
         log.warning("a line in the refusals of %s makes no sense and is left out", gateway)

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mizzen.access import published
+from mizzen.access import access_file
 from mizzen.gateway.access.audit_sampling import Samples
 from mizzen.gateway.access.authorizer import Permits
 from mizzen.gateway.access.quotas import Quotas
@@ -211,7 +211,7 @@ async def serve(
         )
 
     def permit(data: bytes) -> str:
-        access = published.decode(data)
+        access = access_file.decode(data)
         service.replace(permits=Permits(access, anonymous=anonymous, wall=wall, allowances=allowances))
         return f"access {access.serial}: {len(access.passes)} tokens, {len(access.grants)} bindings"
 

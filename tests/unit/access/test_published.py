@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.access import published
+from mizzen.access import access_file
+from mizzen.access.access_file import Access, Grant, Issuer, Pass
 from mizzen.access.policy import VERBS, Binding
-from mizzen.access.published import Access, Grant, Issuer, Pass
 
 words = st.text(max_size=8)
 bindings = st.builds(
@@ -43,7 +43,7 @@ accesses = st.builds(
 
 @given(accesses)
 def test_it_is_read_as_it_was_written(access: Access) -> None:
-    assert published.decode(published.encode(access)) == access
+    assert access_file.decode(access_file.encode(access)) == access
 
 
 @given(bindings)
@@ -56,12 +56,12 @@ def test_a_binding_survives(binding: Binding) -> None:
 )
 def test_what_is_something_else_is_refused(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        published.decode(content)
+        access_file.decode(content)
 
 
 def test_nothing_of_a_token_shows_itself() -> None:
     one = Pass(digest="d" * 64, id="t1", principal="ann")
     assert "ddd" not in repr(Access(passes=(one,)))
-    assert json.loads(published.encode(Access(passes=(one,)))) == {
+    assert json.loads(access_file.encode(Access(passes=(one,)))) == {
         "passes": [{"digest": "d" * 64, "id": "t1", "principal": "ann"}]
     }

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.access.wording import plain
+from mizzen.access.safe_text import plain
 
 
 @given(st.text(), st.integers(0, 40))

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from mizzen.access import published
-from mizzen.access.jwts import Key, Trust
-from mizzen.access.published import Access, Pass
+from mizzen.access import access_file
+from mizzen.access.access_file import Access, Pass
+from mizzen.access.jwt import Key, Trust
 from mizzen.controllers.access_publisher import AccessPublisher, Vouching
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Resource
@@ -67,7 +67,7 @@ class Plane:
         )  # fmt: skip
 
     def read(self) -> Access:
-        return published.decode(self.path.read_bytes())
+        return access_file.decode(self.path.read_bytes())
 
     async def user(self, name: str, expires: datetime | None = None) -> str:
         """The id of their token."""
@@ -233,7 +233,7 @@ async def test_what_cannot_be_written_is_not_settled(plane: Plane) -> None:
 
 @over_a_store
 async def test_a_store_that_cannot_be_read_leaves_the_file(plane: Plane) -> None:
-    plane.path.write_bytes(published.encode(Access(serial=7, passes=(ADMIN, ADMIN))))
+    plane.path.write_bytes(access_file.encode(Access(serial=7, passes=(ADMIN, ADMIN))))
     failing = True
 
     async def bindings() -> tuple[()]:

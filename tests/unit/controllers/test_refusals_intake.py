@@ -17,8 +17,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from mizzen.access import refusals
-from mizzen.access.refusals import Refusal
+from mizzen.access import refusal_lines
+from mizzen.access.refusal_lines import Refusal
 from mizzen.controllers.refusal_ingest import RefusalsIntake
 from mizzen.errors import Unavailable
 from mizzen.gateway.access.refusal_log import Refusals
@@ -115,8 +115,8 @@ async def test_an_entry_says_all_that_the_gateway_said(tmp_path: Path) -> None:
 async def test_lines_that_make_no_sense_are_passed_over(tmp_path: Path) -> None:
     folder = tmp_path / "refusals"
     folder.mkdir()
-    good = refusals.line(Refusal(time=1.0, actor="ann", verb="read", kind="Model", reason="no", code=403))
-    odd = refusals.line(Refusal(time=1e300, actor="ann", verb="read", kind="Model", reason="no", code=403))
+    good = refusal_lines.line(Refusal(time=1.0, actor="ann", verb="read", kind="Model", reason="no", code=403))
+    odd = refusal_lines.line(Refusal(time=1e300, actor="ann", verb="read", kind="Model", reason="no", code=403))
     (folder / "gateway-0.1.jsonl").write_bytes(good + b"{\n" + odd + b"x" * 600_000 + b"\n" + good + b'{"time": 3')
     (folder / "notes.txt").write_text("not ours")
     async with opened(tmp_path) as store:

@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mizzen.access import credentials, published, refusals
+from mizzen.access import access_file, credentials, refusal_lines
+from mizzen.access.access_file import Access, Grant, Issuer, Pass
 from mizzen.access.limits import Limit
 from mizzen.access.policy import Binding, Verb
-from mizzen.access.published import Access, Grant, Issuer, Pass
-from mizzen.access.refusals import Refusal
+from mizzen.access.refusal_lines import Refusal
 from mizzen.graph.table_types import Plan, Route, Server, Table
 from tests.unit.gateway.harness import Gateway, Response, body_of
 
@@ -54,7 +54,7 @@ def permit(
     grants = tuple(map(Grant.of, bindings))
     access = Access(anonymous=anonymous, passes=passes, grants=grants, issuer=issuer, limits=limits)
     fresh = folder / "access.new"
-    fresh.write_bytes(published.encode(access))
+    fresh.write_bytes(access_file.encode(access))
     fresh.replace(folder / "access.json")
 
 
@@ -100,4 +100,4 @@ def see(gateway: Gateway, who: str, place: str = "", namespace: str = "") -> Res
 
 def noted(folder: Path) -> list[Refusal]:
     files = sorted((folder / "refusals").glob("*.jsonl"))
-    return [refusals.parse(line) for file in files for line in file.read_bytes().splitlines()]
+    return [refusal_lines.parse(line) for file in files for line in file.read_bytes().splitlines()]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.access import used
+from mizzen.access import quota_usage
 from mizzen.access.limits import Limit
 from mizzen.access.policy import Actor
 from mizzen.gateway.access.quotas import IDLE_SECONDS, REFUSED_SECONDS, Quotas
@@ -49,7 +49,7 @@ class Machine:
         return Allowances(Rates(self.folder / "rates"), quotas), quotas
 
     def used(self, wall: float = NOON) -> dict[str, int]:
-        return used.now(self.folder / "quotas.db", "ann", wall)
+        return quota_usage.now(self.folder / "quotas.db", "ann", wall)
 
 
 def allowance(of: Allowances, **limit: float) -> Allowance:
@@ -139,7 +139,7 @@ def test_one_that_stops_gives_back_what_it_did_not_use(tmp_path: Path) -> None:
 def test_who_has_used_all_waits_for_no_other_who_writes(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     assert allowance(machine.gateway()[0], per_day=1).spend(0.0, NOON) is None
-    writer = used.opened(tmp_path / "quotas.db")
+    writer = quota_usage.opened(tmp_path / "quotas.db")
     writer.execute("BEGIN IMMEDIATE")
     excess = allowance(machine.gateway()[0], per_day=1).spend(0.0, NOON)
     writer.close()
@@ -153,8 +153,8 @@ def test_who_was_refused_is_so_again_for_a_second_without_a_look(tmp_path: Path)
     one, other = allowance(allowances, per_day=64), allowance(machine.gateway()[0], per_day=64)
     assert sum(other.spend(0.0, NOON) is None for _ in range(65)) == 64
     assert one.spend(0.0, NOON) is not None
-    writer = used.opened(tmp_path / "quotas.db")
-    used.write(writer, "ann", "2026-11-16", 60)
+    writer = quota_usage.opened(tmp_path / "quotas.db")
+    quota_usage.write(writer, "ann", "2026-11-16", 60)
     writer.close()
     assert one.spend(0.0, NOON + 0.9) is not None
     assert one.spend(0.0, NOON - 5.0) is None, "a clock that is set back locks nobody out"

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mizzen.access import credentials
+from mizzen.access.access_file import Access, Grant, Pass
 from mizzen.access.policy import ANONYMOUS, VERBS, Actor, Binding, Target, Verb
-from mizzen.access.published import Access, Grant, Pass
 from mizzen.gateway.access import authorizer
 from mizzen.gateway.access.authorizer import PLANE, PREDICT, READ, SEE, Permits
 from tests.support.examples import examples

@@ -13,8 +13,8 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
+from mizzen.access.access_file import Issuer
 from mizzen.access.policy import ANONYMOUS, VERBS, Actor, Target
-from mizzen.access.published import Issuer
 from mizzen.graph.table_types import Route
 from tests.unit.access.reference import may
 from tests.unit.gateway.guarded import (

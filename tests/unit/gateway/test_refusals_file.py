@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from mizzen.access import refusals
+from mizzen.access import refusal_lines
 from mizzen.access.policy import NEEDS_TOKEN
-from mizzen.access.refusals import Refusal
+from mizzen.access.refusal_lines import Refusal
 from mizzen.gateway.access.refusal_log import MOST_DIFFERENT, MOST_FILES, WINDOW, Refusals
 
 
@@ -57,7 +57,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def written(folder: Path) -> list[Refusal]:
-    return [refusals.parse(line) for file in files(folder) for line in file.read_bytes().splitlines()]
+    return [refusal_lines.parse(line) for file in files(folder) for line in file.read_bytes().splitlines()]
 
 
 def test_the_first_is_written_at_once_and_its_like_counted_later(book: Refusals, clock: Clock, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.access.refusals import Refusal
+from mizzen.access.refusal_lines import Refusal
 from mizzen.gateway.access.audit_sampling import LARGE, Samples
 from mizzen.gateway.access.refusal_log import Refusals
 from tests.unit.gateway.guarded import noted

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from mizzen.access.policy import NEEDS_TOKEN
-from mizzen.access.refusals import LONGEST
+from mizzen.access.refusal_lines import LONGEST
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.auth.audit import BURST, MOST_STRANGERS, Book

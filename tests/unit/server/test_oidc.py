@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from mizzen.access.jwts import Trust
+from mizzen.access.jwt import Trust
 from mizzen.server.auth.jwks import IssuerKeys
 from mizzen.server.auth.oidc import Oidc
 from tests.unit.server.harness import HERE, TOKEN, Harness, serving

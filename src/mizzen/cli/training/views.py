@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from mizzen.access import wording
+from mizzen.access import safe_text
 from mizzen.cli import output
 from mizzen.cli.plane.status_line import duration
 
@@ -27,7 +27,7 @@ Job = Mapping[str, Any]
 
 def plain(text: object, longest: int = LONGEST) -> str:
     """Other people's words, as a part of one line."""
-    return wording.plain(_COLOUR.sub("", str(text)).expandtabs(), longest)
+    return safe_text.plain(_COLOUR.sub("", str(text)).expandtabs(), longest)
 
 
 def bar(fraction: float, width: int = BAR) -> str:

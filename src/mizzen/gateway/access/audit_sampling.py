@@ -15,8 +15,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from mizzen.access.refusals import LONGEST, LONGEST_REASON, Refusal
-from mizzen.access.wording import plain
+from mizzen.access.refusal_lines import LONGEST, LONGEST_REASON, Refusal
+from mizzen.access.safe_text import plain
 from mizzen.gateway.access.refusal_log import Refusals
 from mizzen.gateway.inference.inference import Inference, Service
 from mizzen.gateway.inference.protocols import JSON, Options

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from mizzen.access import credentials, policy
+from mizzen.access.access_file import Access, Issuer
 from mizzen.access.policy import ANONYMOUS, Actor, Binding, Target, Verb
-from mizzen.access.published import Access, Issuer
 from mizzen.errors import MizzenError, Unauthenticated, Unavailable
 from mizzen.gateway.access.rate_limits import Allowance, Allowances
 
 if TYPE_CHECKING:
-    from mizzen.access import jwts
+    from mizzen.access import jwt
 
 PREDICT: tuple[Verb, ...] = ("predict",)
 SEE: tuple[Verb, ...] = ("read", "predict")
@@ -179,12 +179,12 @@ class _Issuer:
     """Checks JWTs with the keys that the plane has fetched. Whoever trusts no issuer never loads the cryptography."""
 
     def __init__(self, issuer: Issuer) -> None:
-        from mizzen.access import jwts
+        from mizzen.access import jwt
 
-        self._jwts = jwts
+        self._jwts = jwt
         fields = msgspec.structs.asdict(issuer)
-        self._keys: tuple[jwts.Key, ...] = fields.pop("keys")
-        self._trust = jwts.Trust(**fields)
+        self._keys: tuple[jwt.Key, ...] = fields.pop("keys")
+        self._trust = jwt.Trust(**fields)
 
     def actor(self, token: str, now: float) -> tuple[Actor, float]:
         kid = self._jwts.key_id(token)

@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from mizzen.access import limits, used
+from mizzen.access import limits, quota_usage
 from mizzen.access.limits import Period
 
 MOST_TAKEN, PART = 1000, 64
@@ -44,18 +44,18 @@ class Quotas:
         """Some of what is left of this period, used from now on; 0: nothing is. OSError when it cannot be known."""
         try:
             connection = self._opened()
-            if used.count(connection, share.subject, name) >= share.most:
+            if quota_usage.count(connection, share.subject, name) >= share.most:
                 return 0  # who only reads waits for nobody, and makes nobody wait
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
-                before = used.count(connection, share.subject, name)
+                before = quota_usage.count(connection, share.subject, name)
                 left = share.most - before
                 if left <= 0:
                     return 0
                 taken = max(1, min(MOST_TAKEN, left // PART))
-                used.write(connection, share.subject, name, before + taken)
+                quota_usage.write(connection, share.subject, name, before + taken)
                 if not before:  # the first of a new day: those before it are past
-                    used.forget_before(connection, share.subject, name)
+                    quota_usage.forget_before(connection, share.subject, name)
         except sqlite3.Error as error:
             self._close()
             raise OSError(f"{self._path.name} cannot be written: {error}") from error
@@ -97,7 +97,7 @@ class Quotas:
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
-            self._connection = used.opened(self._path)
+            self._connection = quota_usage.opened(self._path)
         return self._connection
 
     def _close(self) -> None:

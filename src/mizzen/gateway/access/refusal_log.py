@@ -1,4 +1,4 @@
-"""What this gateway refused, written down for the audit; `access/refusals.py` says where and how.
+"""What this gateway refused, written down for the audit; `access/refusal_lines.py` says where and how.
 
 The first of equal refusals within a second is written at once, so that it outlives whatever ends this process; the
 others of that second become one line with a count when it is over, for strangers without what they named. Differing
@@ -17,9 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from mizzen.access import refusals
-from mizzen.access.refusals import LONGEST, LONGEST_REASON, Refusal
-from mizzen.access.wording import plain
+from mizzen.access import refusal_lines
+from mizzen.access.refusal_lines import LONGEST, LONGEST_REASON, Refusal
+from mizzen.access.safe_text import plain
 
 WINDOW = 1.0
 MOST_DIFFERENT = 256
@@ -102,12 +102,12 @@ class Refusals:
         self._end_file()
 
     def _write(self, refusal: Refusal) -> None:
-        data = refusals.line(refusal)
+        data = refusal_lines.line(refusal)
         try:
             if self._file is None or self._size + len(data) > self._file_bytes:
                 self._begin_file()
             if self._lost:
-                data = refusals.line(self._of_lost(refusal)) + data
+                data = refusal_lines.line(self._of_lost(refusal)) + data
             assert self._file is not None
             written = os.write(self._file, data)
         except OSError as error:
@@ -136,11 +136,13 @@ class Refusals:
     def _begin_file(self) -> None:
         self._end_file()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        waiting = sum(1 for _ in self._folder.glob(f"{self._gateway}.{self._sort}[0-9]*{refusals.SUFFIX}"))
+        waiting = sum(1 for _ in self._folder.glob(f"{self._gateway}.{self._sort}[0-9]*{refusal_lines.SUFFIX}"))
         if waiting >= MOST_FILES:
             raise OSError(f"{waiting} files wait to be audited already")
         while self._file is None:
-            self._file = _locked(self._folder / f"{self._gateway}.{self._sort}{time.time_ns():020d}{refusals.SUFFIX}")
+            self._file = _locked(
+                self._folder / f"{self._gateway}.{self._sort}{time.time_ns():020d}{refusal_lines.SUFFIX}"
+            )
         self._size = 0
 
     def _end_file(self) -> None:

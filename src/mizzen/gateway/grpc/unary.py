@@ -8,8 +8,8 @@ import struct
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
-from mizzen.access.refusals import LONGEST
-from mizzen.access.wording import plain
+from mizzen.access.refusal_lines import LONGEST
+from mizzen.access.safe_text import plain
 from mizzen.errors import TooLarge
 from mizzen.gateway.access.authorizer import ALLOWED, PLANE, PREDICT, READ, Ruling
 from mizzen.gateway.grpc.call_head import Opening, Unfit

@@ -15,8 +15,8 @@ from typing import Literal
 
 import msgspec
 
-from mizzen.access.refusals import LONGEST
-from mizzen.access.wording import plain
+from mizzen.access.refusal_lines import LONGEST
+from mizzen.access.safe_text import plain
 from mizzen.gateway.inference.protocols import Options
 from mizzen.gateway.request import url_paths
 from mizzen.supervisor.rotation import aside, shift

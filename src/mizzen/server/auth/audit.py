@@ -21,8 +21,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mizzen.access.policy import ANONYMOUS, Target
-from mizzen.access.refusals import LONGEST, LONGEST_REASON, sort_of
-from mizzen.access.wording import plain
+from mizzen.access.refusal_lines import LONGEST, LONGEST_REASON, sort_of
+from mizzen.access.safe_text import plain
 from mizzen.errors import BadRequest, MizzenError, Unavailable
 from mizzen.kinds.schema.resource import format_time
 from mizzen.server.auth.authorization import Decision, require

@@ -16,8 +16,8 @@ from typing import Any
 
 import httpx2
 
-from mizzen.access import jwts
-from mizzen.access.jwts import Key
+from mizzen.access import jwt
+from mizzen.access.jwt import Key
 from mizzen.errors import Unavailable
 
 logger = logging.getLogger(__name__)
@@ -46,10 +46,10 @@ class IssuerKeys:
     async def find(self, kid: str | None) -> Key | None:
         if self._clock() - self._fetched >= OLD:
             await self._fetch(RETRY)
-        key = jwts.pick(self._keys, kid)
+        key = jwt.pick(self._keys, kid)
         if key is None and self._clock() - self._fetched >= REFETCH:
             await self._fetch(REFETCH)
-            key = jwts.pick(self._keys, kid)
+            key = jwt.pick(self._keys, kid)
         return key
 
     async def all(self) -> tuple[Key, ...]:

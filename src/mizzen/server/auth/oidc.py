@@ -10,8 +10,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
-from mizzen.access import jwts
-from mizzen.access.jwts import Key, Trust
+from mizzen.access import jwt
+from mizzen.access.jwt import Key, Trust
 from mizzen.access.policy import Actor
 
 
@@ -29,5 +29,5 @@ class Oidc:
 
     async def actor(self, token: str) -> tuple[Actor, float]:
         """Who the token speaks of, and until when (seconds since 1970)."""
-        key = await self._keys.find(jwts.key_id(token))
-        return jwts.actor(token, self._trust, key, self._now().timestamp())
+        key = await self._keys.find(jwt.key_id(token))
+        return jwt.actor(token, self._trust, key, self._now().timestamp())
