@@ -17,7 +17,7 @@ import psutil
 import pytest
 from tensorboard.summary import Writer
 
-from mizzen.runs.places import events
+from mizzen.runs.paths import events
 from tests.conformance.kubectl import CHECKOUT
 from tests.support import chromium, planes
 from tests.support.chromium import PHONE, WIDE, Browser

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 
-from mizzen.runs.places import JobPlace
+from mizzen.runs.paths import JobPlace
 from tests.support import planes
 
 ENDS = ("Succeeded", "Failed")

@@ -23,7 +23,7 @@ from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource
 from mizzen.kinds.workload import MODEL_LABEL, WorkloadStatus
 from mizzen.reconcile.controller import Decision, Presence, find, owners
 from mizzen.reconcile.mentions import Mentions
-from mizzen.runs import places
+from mizzen.runs import paths
 from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Store, Where
 
@@ -148,7 +148,7 @@ def chosen(asked: str | None, framework: str, installed: frozenset[str]) -> Choi
 def tensorboard(data_dir: Path, model: Ref, spec: MonitorSpec) -> dict[str, Any]:
     """The spec of its Workload: plain data, and nothing that says nothing."""
     flags: Mapping[str, object] = {
-        "logdir": places.events_of_model(data_dir, model.namespace, model.name),
+        "logdir": paths.events_of_model(data_dir, model.namespace, model.name),
         "host": "127.0.0.1",
         "port": "$(MIZZEN_PORT)",
         "path_prefix": tool_path(model).rstrip("/"),

@@ -36,10 +36,10 @@ from mizzen.runner.inputs.fetch import Fetched, Fetching
 from mizzen.runner.progress import Said
 from mizzen.runner.report import Telling
 from mizzen.runner.wakeup import Bell
-from mizzen.runs import places, records
-from mizzen.runs.places import JobPlace
+from mizzen.runs import paths, records
+from mizzen.runs.log_segments import Keeping
+from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import EXIT_REASONS, Exit, Task
-from mizzen.runs.segments import Keeping
 
 PERMANENT = 78
 STOPPED = 143
@@ -154,7 +154,7 @@ class Runner:
 
     def _ran(self, fetched: Fetched, started: float | None) -> End:
         task, attempt = self._task, self._task.attempt
-        logs = places.events(
+        logs = paths.events(
             self._job.data_dir, namespace=task.namespace, model=task.model, version=task.version, job=task.job,
             replica=task.replica if task.several else "",
         )  # fmt: skip

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from mizzen.runs import progress, reading
-from mizzen.runs.places import ReplicaPlace
+from mizzen.runs import progress, safe_read
+from mizzen.runs.paths import ReplicaPlace
 from mizzen.runs.records import Progress
 
 MOST_LINES = 5000
@@ -50,7 +50,7 @@ class Said:
     def _keep(self, said: Progress) -> None:
         path = self._place.past_progress
         if self._lines >= MOST_LINES:
-            lines = reading.small(path, MOST_HISTORY)[0].splitlines(keepends=True)[::2]
+            lines = safe_read.small(path, MOST_HISTORY)[0].splitlines(keepends=True)[::2]
             new = path.with_name(f".{path.name}.tmp")
             new.write_bytes(b"".join(lines))
             new.rename(path)
@@ -64,6 +64,6 @@ class Said:
 
 def _count(path: Path) -> int:
     try:
-        return reading.small(path, MOST_HISTORY)[0].count(b"\n")
+        return safe_read.small(path, MOST_HISTORY)[0].count(b"\n")
     except (OSError, ValueError):
         return 0

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from mizzen.runner.failures import is_full
 from mizzen.runs import records
-from mizzen.runs.places import ReplicaPlace
+from mizzen.runs.paths import ReplicaPlace
 from mizzen.runs.records import Exit, Phase, Report
 
 _EVERY = 1.0

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, Self
 
 from mizzen.errors import Invalid, NotFound
-from mizzen.runs.places import UNVERSIONED
+from mizzen.runs.paths import UNVERSIONED
 from mizzen.runs.records import File
 
 FOLDER = "checkpoints"

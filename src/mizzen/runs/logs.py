@@ -14,11 +14,11 @@ from contextlib import suppress
 
 from mizzen.blobs.fs.cancellable_thread import in_thread
 from mizzen.errors import Unavailable
-from mizzen.runs import segments
+from mizzen.runs import log_segments
 from mizzen.runs.checkpoints import Documents
-from mizzen.runs.places import JobPlace
-from mizzen.runs.segments import Blobs
-from mizzen.runs.tracks import Track, opened
+from mizzen.runs.log_segments import Blobs
+from mizzen.runs.log_track import Track, opened
+from mizzen.runs.paths import JobPlace
 
 BLOCK = 1 << 18
 """Bytes, about, that are given at once."""
@@ -131,7 +131,7 @@ class Reading:
             found.update((place.name, int(number)) for number in numbers if number.isdecimal())
         if documents:
             with suppress(Unavailable):  # what is here is read all the same
-                found.update(segments.listed(self._documents, self._job.uid))
+                found.update(log_segments.listed(self._documents, self._job.uid))
         for name, attempt in sorted(found):
             if self._wanted is not None and name not in self._wanted:
                 continue

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mizzen.runs import reading
-from mizzen.runs.places import ReplicaPlace
+from mizzen.runs import safe_read
+from mizzen.runs.paths import ReplicaPlace
 from mizzen.runs.records import Progress
 
 MOST_BYTES = 256 * 1024
@@ -26,7 +26,7 @@ MOST_HISTORY = 4 << 20
 def read(place: ReplicaPlace) -> Progress | None:
     """The last report; None when there is none that can be read."""
     try:
-        content, written = reading.small(place.progress, MOST_BYTES)
+        content, written = safe_read.small(place.progress, MOST_BYTES)
         data = json.loads(content)
     except (OSError, ValueError, RecursionError):
         return None
@@ -87,7 +87,7 @@ def _beginning(past: Path, now: Progress) -> tuple[int, float] | None:
 
 def _lines(path: Path) -> list[bytes]:
     try:
-        with reading.opened(path) as file:
+        with safe_read.opened(path) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - MOST_HISTORY))
             return file.read(MOST_HISTORY).splitlines()[1 if size > MOST_HISTORY else 0 :]

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from mizzen.runs import reading
+from mizzen.runs import safe_read
 
 MOST_BYTES = 64 << 20
 """Of one record."""
@@ -188,7 +188,7 @@ def write(path: Path, data: Mapping[str, Any]) -> None:
 def read(path: Path) -> dict[str, Any] | None:
     """None when it is not there, or is none of ours: code that runs beside it may have put anything there."""
     try:
-        data = json.loads(reading.small(path, MOST_BYTES)[0])
+        data = json.loads(safe_read.small(path, MOST_BYTES)[0])
     except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None

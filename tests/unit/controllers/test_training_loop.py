@@ -29,7 +29,7 @@ from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec
 from mizzen.reconcile.controller import find
 from mizzen.reconcile.loop import Loop
 from mizzen.runs.checkpoints import Checkpoint, Shelf
-from mizzen.runs.places import JobPlace
+from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import File
 from mizzen.stores.lookup import Lookup
 from mizzen.stores.sqlite.store import SqliteStore

@@ -19,7 +19,7 @@ from mizzen.engines.local.engine import LocalEngine
 from mizzen.kinds.schema.resource import Resource
 from mizzen.runs import records
 from mizzen.runs.checkpoints import Shelf
-from mizzen.runs.places import JobPlace
+from mizzen.runs.paths import JobPlace
 from mizzen.supervisor import procfs
 from mizzen.supervisor.client import ask
 from mizzen.supervisor.launch import launch

@@ -16,7 +16,7 @@ from typing import Any
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.runs import logs, records
 from mizzen.runs.checkpoints import Checkpoint, Shelf
-from mizzen.runs.places import JobPlace, ReplicaPlace
+from mizzen.runs.paths import JobPlace, ReplicaPlace
 from mizzen.runs.records import Exit, File, Task
 from tests.support.planes import wait_until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.runs import segments
+from mizzen.runs import log_segments
 from tests.support import disks
 from tests.support.planes import wait_until
 from tests.unit.runner.attempts import LIMIT, Attempts
@@ -21,7 +21,7 @@ def test_a_large_log_is_there_to_the_last_line_and_in_segments(attempts: Attempt
     line = "0123456789 the quick brown fox jumps over the lazy dog"
     count = 64 * MB // (len(line) + 1)
     attempts.run(f"import sys\nfor i in range({count}): sys.stdout.write('{line}\\n')\nprint('the end')")
-    kept = segments.read(attempts.blobs.documents, segments.name_of(attempts.job.uid, "worker-0", 0))
+    kept = log_segments.read(attempts.blobs.documents, log_segments.name_of(attempts.job.uid, "worker-0", 0))
     assert kept is not None
     assert len(kept.segments) > 3
     assert attempts.printed(tail=2) == [f"[worker-0] {line}", "[worker-0] the end"]
@@ -32,7 +32,7 @@ def test_a_large_log_is_there_to_the_last_line_and_in_segments(attempts: Attempt
 
 def test_bytes_that_are_no_text_are_kept_as_they_are(attempts: Attempts) -> None:
     attempts.run("import os, sys; sys.stdout.buffer.write(bytes(range(256)) * 1000 + os.urandom(0) + b'\\xff')")
-    kept = segments.read(attempts.blobs.documents, segments.name_of(attempts.job.uid, "worker-0", 0))
+    kept = log_segments.read(attempts.blobs.documents, log_segments.name_of(attempts.job.uid, "worker-0", 0))
     assert kept is not None
     data = b"".join(attempts.blobs.path(segment.digest).read_bytes() for segment in kept.segments)
     assert hashlib.sha256(data).digest() == hashlib.sha256(bytes(range(256)) * 1000 + b"\xff").digest()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.runner.checkpoints.ledger import Complete, Ledgers
-from mizzen.runs.places import JobPlace
+from mizzen.runs.paths import JobPlace
 
 ONE = Complete("a signature", 5.0)
 

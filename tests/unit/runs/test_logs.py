@@ -15,11 +15,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mizzen.blobs.file_store import FileBlobs
-from mizzen.runs import logs, segments, tracks
-from mizzen.runs.places import JobPlace
+from mizzen.runs import log_segments, log_track, logs
+from mizzen.runs.log_segments import Keeping
+from mizzen.runs.log_times import Mark, Times, TimesFile
+from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import Task
-from mizzen.runs.segments import Keeping
-from mizzen.runs.times import Mark, Times, TimesFile
 
 
 @dataclass
@@ -132,8 +132,8 @@ def test_bytes_without_an_end_come_in_pieces(written: Logs) -> None:
     written.write("worker-0", (1, data))
     lines = b"".join(written.blocks()).split(b"\n")[:-1]
     assert b"".join(line.removeprefix(b"[worker-0] ") for line in lines) == data
-    assert max(map(len, lines)) <= tracks.LONGEST + len(b"[worker-0] ")
-    assert len(written.blocks(tail=2)[0]) <= 3 * tracks.LONGEST
+    assert max(map(len, lines)) <= log_track.LONGEST + len(b"[worker-0] ")
+    assert len(written.blocks(tail=2)[0]) <= 3 * log_track.LONGEST
 
 
 def test_only_line_ends_end_lines(written: Logs) -> None:
@@ -205,12 +205,12 @@ def test_while_it_is_followed_lines_wait_for_those_of_others_that_may_be_older(w
 def test_a_large_log_is_kept_in_segments_and_read_in_small_blocks(
     written: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(segments, "SEGMENT", 1 << 16)
+    monkeypatch.setattr(log_segments, "SEGMENT", 1 << 16)
     lines = [b"line %06d %s\n" % (number, b"x" * (number % 90)) for number in range(20_000)]
     for start in range(0, len(lines), 500):
         written.write("worker-0", (float(start), b"".join(lines[start : start + 500])))
     written.keep("worker-0")
-    kept = segments.read(written.blobs.documents, segments.name_of("uid", "worker-0", 0))
+    kept = log_segments.read(written.blobs.documents, log_segments.name_of("uid", "worker-0", 0))
     assert kept is not None
     assert len(kept.segments) > 10
     blocks = written.blocks()

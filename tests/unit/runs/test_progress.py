@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mizzen.runs import progress
-from mizzen.runs.places import ReplicaPlace
+from mizzen.runs.paths import ReplicaPlace
 from mizzen.runs.records import Progress
 from tests.support.examples import examples
 

@@ -18,10 +18,10 @@ from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from tensorboard.summary import Writer
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from mizzen.runs.places import JobPlace, events
-from mizzen.runs.scalars import reading, tfevents
+from mizzen.runs.paths import JobPlace, events
+from mizzen.runs.scalars import reader, tfevents
 from mizzen.runs.scalars.curve import KEPT, Curve, Point, thinned
-from mizzen.runs.scalars.reading import Job, Read, Run, Scalars, Series, Wanted
+from mizzen.runs.scalars.reader import Job, Read, Run, Scalars, Series, Wanted
 from tests.support.examples import examples
 
 ALL = Wanted(points=KEPT)
@@ -174,7 +174,7 @@ def test_only_what_is_new_is_read_again(tmp_path: Path, folder: Path, monkeypatc
 def test_much_is_read_in_several_answers(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(4):
         write(folder / f"part{number}", (1, 1.0))
-    monkeypatch.setattr(reading, "BUDGET", 100)
+    monkeypatch.setattr(reader, "BUDGET", 100)
     scalars = Scalars(tmp_path)
     answers = [scalars.read("default", "iris", ALL) for _ in range(4)]
     assert [len(each.series) for each in answers] == [1, 2, 3, 4]

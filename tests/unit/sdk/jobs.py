@@ -13,7 +13,7 @@ from mizzen.blobs.file_store import FileBlobs
 from mizzen.kinds.schema.resource import Ref
 from mizzen.runs import records
 from mizzen.runs.checkpoints import Checkpoint, Shelf, checkpoint_id, digest_of
-from mizzen.runs.places import JobPlace
+from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import Exit, File
 from tests.unit.server.harness import Harness
 

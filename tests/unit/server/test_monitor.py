@@ -13,7 +13,7 @@ import pytest
 
 from mizzen.kinds.monitor import MonitorStatus
 from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource
-from mizzen.runs.places import JobPlace, events
+from mizzen.runs.paths import JobPlace, events
 from mizzen.selection.state_db import Quality
 from mizzen.server.monitor import comparison
 from mizzen.server.monitor.sessions import COOKIE

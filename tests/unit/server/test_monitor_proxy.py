@@ -22,7 +22,7 @@ from tensorboard.summary import Writer
 
 from mizzen.kinds.monitor import MonitorStatus
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
-from mizzen.runs.places import events
+from mizzen.runs.paths import events
 from mizzen.server.monitor import proxy, tool_key
 from mizzen.server.monitor.sessions import COOKIE
 from mizzen.showing import gate

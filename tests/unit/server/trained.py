@@ -13,9 +13,9 @@ import httpx2
 from mizzen.kinds.schema.resource import Condition, Ref, Resource, format_time
 from mizzen.kinds.training import JobState, TrainingJobStatus
 from mizzen.runs.checkpoints import Checkpoint, Shelf, checkpoint_id, digest_of
-from mizzen.runs.places import JobPlace
+from mizzen.runs.log_times import TimesFile
+from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import File
-from mizzen.runs.times import TimesFile
 from mizzen.server.http.context import Plane
 from tests.unit.server.harness import Harness
 

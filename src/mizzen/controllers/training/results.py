@@ -15,7 +15,7 @@ from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.training import JobProgress, Retention
 from mizzen.runs import progress, records
 from mizzen.runs.checkpoints import Checkpoint, Documents, Shelf
-from mizzen.runs.places import JobPlace
+from mizzen.runs.paths import JobPlace
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from mizzen.engines.local.process_specs import RANK, THREADS, Built, Obstacle, P
 from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.workload import ReplicaState, ReplicaStatus, TrainingTask, WorkloadSpec
 from mizzen.runs import records
-from mizzen.runs.places import JobPlace, ReplicaPlace
+from mizzen.runs.paths import JobPlace, ReplicaPlace
 from mizzen.runs.records import EXIT_REASONS, Exit, File, Report, Task
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mizzen.blobs.fs.folders import MOST_FILES
-from mizzen.runs import progress, reading
+from mizzen.runs import progress, safe_read
 
 UNFINISHED = (".tmp", ".part")
 _ENDS_IN_NUMBER = re.compile(r"(\d{1,18})$")
@@ -93,7 +93,7 @@ def look(folder: Path, name: str) -> Found | None:
 def told(folder: Path, name: str) -> tuple[int | None, dict[str, float]] | None:
     """Step and metrics, as its own file beside it tells them; None without one."""
     try:
-        data = json.loads(reading.small(folder / f".{name}.meta.json", _MOST_META)[0])
+        data = json.loads(safe_read.small(folder / f".{name}.meta.json", _MOST_META)[0])
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(data, Mapping):

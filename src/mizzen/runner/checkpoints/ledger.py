@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mizzen.runs.places import JobPlace
+from mizzen.runs.paths import JobPlace
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from mizzen.runs.places import ReplicaPlace
-from mizzen.runs.times import TimesFile
+from mizzen.runs.log_times import TimesFile
+from mizzen.runs.paths import ReplicaPlace
 
 LAST_LINES = 20
 _LAST_BYTES = 4000

@@ -24,7 +24,7 @@ from mizzen.runner.checkpoints.log_marks import append_line
 from mizzen.runner.failures import may_pass, said
 from mizzen.runs import records
 from mizzen.runs.checkpoints import Checkpoint, Shelf, checkpoint_id, digest_of
-from mizzen.runs.places import JobPlace
+from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import File, Progress, Task
 
 QUIET = 5.0

@@ -13,9 +13,9 @@ from pathlib import Path
 from mizzen.runner.checkpoints.publish import Publisher
 from mizzen.runner.failures import is_full, said
 from mizzen.runs import records
-from mizzen.runs.places import JobPlace
+from mizzen.runs.log_segments import Keeping
+from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import Task
-from mizzen.runs.segments import Keeping
 
 _LONGEST_PAUSE = 15.0
 _LOOK_AGAIN = 0.5

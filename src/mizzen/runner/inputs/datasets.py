@@ -21,7 +21,7 @@ from mizzen.errors import Invalid, MizzenError, NotFound, TooLarge, Unavailable
 from mizzen.runner.checkpoints.ledger import locked
 from mizzen.runner.failures import Failed, is_full, said
 from mizzen.runs import records
-from mizzen.runs.places import JobPlace
+from mizzen.runs.paths import JobPlace
 
 if TYPE_CHECKING:
     from mizzen.blobs.disk_room import Room

@@ -15,9 +15,9 @@ from mizzen.errors import Invalid, MizzenError, NoRoom, NotFound, Unavailable
 from mizzen.runner.checkpoints import publish
 from mizzen.runner.checkpoints.ledger import locked
 from mizzen.runner.failures import NO_ROOM, Failed, is_full, said
-from mizzen.runs.places import JobPlace
+from mizzen.runs.log_segments import Keeping
+from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import Task
-from mizzen.runs.segments import Keeping
 
 _LONGEST_PAUSE = 15.0
 

@@ -21,7 +21,7 @@ from mizzen.blobs.documents import Documents
 from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.errors import MizzenError, NotFound
 from mizzen.kinds.schema.resource import Resource
-from mizzen.runs.places import UNVERSIONED
+from mizzen.runs.paths import UNVERSIONED
 
 CHECKPOINTS = "checkpoints/"
 LOGS = "logs/"

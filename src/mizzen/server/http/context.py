@@ -67,7 +67,7 @@ class Plane:
     shelf: Shelf
     """The checkpoints that jobs saved."""
     data_dir: Path
-    """Where job sets leave their files (`runs/places.py`)."""
+    """Where job sets leave their files (`runs/paths.py`)."""
     carried: Carried = nobody_to_carry
     pages: Pages = field(default_factory=Pages)
     apart: Apart = field(default_factory=Apart)

@@ -20,9 +20,9 @@ from mizzen.errors import BadRequest, MizzenError
 from mizzen.kinds.monitor import SCALARS, path_of, tool_path
 from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.text.versions import normal_version
-from mizzen.runs.places import UNVERSIONED
+from mizzen.runs.paths import UNVERSIONED
 from mizzen.runs.scalars.curve import KEPT, Point
-from mizzen.runs.scalars.reading import Job, Read, Scalars, Series, Wanted, version_order
+from mizzen.runs.scalars.reader import Job, Read, Scalars, Series, Wanted, version_order
 from mizzen.selection.state_db import Quality
 from mizzen.server.admin import usage
 from mizzen.server.admission import model_family

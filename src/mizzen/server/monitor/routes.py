@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mizzen.runs.scalars.reading import Scalars
+from mizzen.runs.scalars.reader import Scalars
 from mizzen.server.auth.authentication import Identity
 from mizzen.server.monitor import lifecycle, proxy
 from mizzen.server.monitor.comparison import Comparison

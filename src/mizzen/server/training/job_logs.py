@@ -16,7 +16,7 @@ from mizzen.errors import BadRequest, NotFound
 from mizzen.kinds.schema.findings import suggestion
 from mizzen.kinds.text import durations
 from mizzen.runs import logs
-from mizzen.runs.places import JobPlace
+from mizzen.runs.paths import JobPlace
 from mizzen.server.http.context import Plane
 from mizzen.server.http.query import Query
 from mizzen.server.http.streaming import closing

@@ -15,7 +15,7 @@ from mizzen.kinds.schema.resource import Ref, Resource, format_time, parse_time
 from mizzen.kinds.training import LEADERS, TrainingJobSpec, TrainingJobStatus
 from mizzen.runs import progress, records
 from mizzen.runs.checkpoints import Checkpoint
-from mizzen.runs.places import UNVERSIONED, JobPlace
+from mizzen.runs.paths import UNVERSIONED, JobPlace
 from mizzen.runs.records import Progress
 from mizzen.server.admission import model_family
 from mizzen.server.http.context import Plane, plane_of

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from mizzen.runs.places import METRICS_FILE, UNVERSIONED, JobPlace, events_of_model
+from mizzen.runs.paths import METRICS_FILE, UNVERSIONED, JobPlace, events_of_model
 from mizzen.runs.scalars.curve import Curve, Point, thinned
-from mizzen.runs.scalars.file import SOURCES, GrowingFile, Source
+from mizzen.runs.scalars.growing_file import SOURCES, GrowingFile, Source
 
 BUDGET = 4 << 20
 """Bytes that are read for one answer; the next one goes on."""

@@ -11,11 +11,11 @@ from contextlib import ExitStack, suppress
 from typing import Protocol
 
 from mizzen.errors import NotFound
-from mizzen.runs import segments
+from mizzen.runs import log_segments
 from mizzen.runs.checkpoints import Documents
-from mizzen.runs.places import JobPlace
-from mizzen.runs.segments import Blobs, Kept
-from mizzen.runs.times import Mark, Times
+from mizzen.runs.log_segments import Blobs, Kept
+from mizzen.runs.log_times import Mark, Times
+from mizzen.runs.paths import JobPlace
 
 LONGEST = 1 << 16
 """Bytes of a line; also what is read at once."""
@@ -154,7 +154,7 @@ def opened(documents: Documents, blobs: Blobs, job: JobPlace, replica: str, atte
             return Track(_Growing(log), Times(times), closing.pop_all())
         except FileNotFoundError:
             pass
-    kept = segments.read(documents, segments.name_of(job.uid, replica, attempt))
+    kept = log_segments.read(documents, log_segments.name_of(job.uid, replica, attempt))
     if kept is None:
         return None
     with ExitStack() as closing:

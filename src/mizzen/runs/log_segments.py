@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from mizzen.errors import NotFound
 from mizzen.runs.checkpoints import Documents
-from mizzen.runs.places import ReplicaPlace
+from mizzen.runs.paths import ReplicaPlace
 from mizzen.runs.records import Task
 
 FOLDER = "logs"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from mizzen.runs import reading
-from mizzen.runs.scalars import lines, tfevents
+from mizzen.runs import safe_read
+from mizzen.runs.scalars import metric_files, tfevents
 from mizzen.runs.scalars.curve import Curve
 from mizzen.runs.scalars.tfevents import Damaged, Scalar
 
@@ -46,8 +46,8 @@ class GrowingFile:
     def read(self, budget: int) -> int:
         """Goes on where it was, for so many bytes at most; how many it read. Never raises for what is in the file."""
         try:
-            file = reading.opened(self.path)
-        except reading.NoFile:
+            file = safe_read.opened(self.path)
+        except safe_read.NoFile:
             self.word = "is no file"
             return 0
         except OSError as error:
@@ -108,13 +108,13 @@ class GrowingFile:
     def _said(self, whole: Iterable[bytes]) -> Iterator[Scalar]:
         for line in whole:
             if self.source != "metrics.csv":
-                yield from lines.of_json(line)
+                yield from metric_files.of_json(line)
             elif self._columns:
-                yield from lines.of_csv(self._columns, line)
+                yield from metric_files.of_csv(self._columns, line)
             else:
-                self._columns = lines.header(line)
+                self._columns = metric_files.header(line)
                 if not self._columns:
-                    self.word = f"has no column {', '.join(lines.STEPS)}"
+                    self.word = f"has no column {', '.join(metric_files.STEPS)}"
                     return
 
     def _keep(self, scalars: Iterable[Scalar]) -> None:
