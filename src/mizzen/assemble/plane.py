@@ -73,7 +73,7 @@ from mizzen.stores.records.vault import Vault
 from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.supervisor import revive
 from mizzen.supervisor.home import Home
-from mizzen.usage.known import Kept
+from mizzen.usage.inventory import Kept
 from mizzen.usage.processes import Processes
 from mizzen.usage.sampler import Sampler
 from mizzen.web.connections import LimitedProtocol

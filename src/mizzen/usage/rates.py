@@ -14,8 +14,8 @@ from itertools import accumulate
 
 from mizzen.protocol.gateway_files.counts import BOUNDS, Counts, Requests
 from mizzen.protocol.gateway_files.counts import Served as Line
-from mizzen.usage.known import Key, Known, Served
-from mizzen.usage.passing import NodeKey, Passed, passed
+from mizzen.usage.graph_rates import NodeKey, Passed, passed
+from mizzen.usage.inventory import Key, Known, Served
 
 WRITTEN_EVERY = 1.0
 """Seconds between two files of a gateway that has something to tell: what has not been written since is still so."""

@@ -12,9 +12,9 @@ from typing import NoReturn, Protocol
 
 from mizzen.protocol.gateway_files import counts, status_files
 from mizzen.protocol.gateway_files.counts import Counts
-from mizzen.usage.known import Key, Known
+from mizzen.usage.history import COARSE_SECONDS, FINE_SECONDS, History
+from mizzen.usage.inventory import Key, Known
 from mizzen.usage.rates import Figures, Growth, Moment, Process, figures, growth, total
-from mizzen.usage.rings import COARSE_SECONDS, FINE_SECONDS, History
 
 WINDOW = 5
 """Looks that `now` speaks of: ten seconds."""

@@ -18,7 +18,7 @@ from mizzen.selection import state_db
 from mizzen.selection.state_db import Credit, Given, Quality, Score
 from mizzen.selection.state_reader import Reader
 from mizzen.server.admin.usage import judgements
-from mizzen.usage.known import Known, Served
+from mizzen.usage.inventory import Known, Served
 from mizzen.usage.rates import Process
 from mizzen.usage.sampler import Sampler
 from tests.unit.server.harness import Harness, serving

@@ -17,7 +17,7 @@ from mizzen.runs.paths import JobPlace, events
 from mizzen.selection.state_db import Quality
 from mizzen.server.monitor import comparison
 from mizzen.server.monitor.sessions import COOKIE
-from mizzen.usage.known import Known, Served
+from mizzen.usage.inventory import Known, Served
 from mizzen.usage.rates import Figures, Growth, Moment
 from mizzen.usage.sampler import Now
 from tests.unit.server.harness import HERE, TOKEN, Harness, serving

@@ -15,7 +15,7 @@ from mizzen.protocol.gateway_files.counts import write
 from mizzen.reconcile.loop import Backlog
 from mizzen.server.admin.metrics import Inside
 from mizzen.server.admin.usage import COLUMNS
-from mizzen.usage.known import Known, Served, Work
+from mizzen.usage.inventory import Known, Served, Work
 from mizzen.usage.rates import Process
 from mizzen.usage.sampler import Sampler
 from tests.unit.server.harness import Harness, serving

@@ -5,7 +5,7 @@ from typing import Any
 from mizzen.graph import table_types
 from mizzen.graph.table_types import Plan, Route, Table
 from mizzen.kinds.schema.resource import Meta, OwnerReference, Resource
-from mizzen.usage.known import Kept, Served, known
+from mizzen.usage.inventory import Kept, Served, known
 
 
 def server(name: str = "iris-1", target: str = "1", **status: Any) -> Resource:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from mizzen.protocol.gateway_files.counts import Counts, GraphNode
-from mizzen.usage.passing import Passed, in_all, passed
+from mizzen.usage.graph_rates import Passed, in_all, passed
 from mizzen.usage.rates import Growth, Moment, growth, total
 from tests.unit.usage.counted import counts
 

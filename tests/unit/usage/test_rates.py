@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.protocol.gateway_files.counts import BOUNDS, Counts
-from mizzen.usage.known import Known, Served, Work
+from mizzen.usage.inventory import Known, Served, Work
 from mizzen.usage.rates import Grown, Growth, Moment, Process, Whole, figures, growth, quantiles, total, whole
 from tests.unit.usage.counted import counts, requests, served
 

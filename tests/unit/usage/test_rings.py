@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mizzen.usage.history import COARSE_POINTS, COARSE_SECONDS, FINE_POINTS, History, Point, Ring
 from mizzen.usage.rates import Figures
-from mizzen.usage.rings import COARSE_POINTS, COARSE_SECONDS, FINE_POINTS, History, Point, Ring
 
 KEY = ("default", "iris", "1")
 QUIET = Figures(

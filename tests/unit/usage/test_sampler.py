@@ -11,10 +11,10 @@ import pytest
 
 from mizzen.protocol.gateway_files.counts import write
 from mizzen.supervisor import procfs
-from mizzen.usage.known import Known, Served, Work
+from mizzen.usage.history import COARSE_SECONDS, FINE_SECONDS
+from mizzen.usage.inventory import Known, Served, Work
 from mizzen.usage.processes import SUPERVISOR, Processes
 from mizzen.usage.rates import Process
-from mizzen.usage.rings import COARSE_SECONDS, FINE_SECONDS
 from mizzen.usage.sampler import Sampler, Unseen
 from tests.support.planes import wait_until
 from tests.support.supervised import supervised

@@ -22,9 +22,9 @@ from mizzen.selection.state_db import Quality
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import Plane, plane_of
 from mizzen.server.http.query import Query
-from mizzen.usage.known import Key, Known
+from mizzen.usage.history import COARSE_POINTS, COARSE_SECONDS, FINE_POINTS, FINE_SECONDS, Point
+from mizzen.usage.inventory import Key, Known
 from mizzen.usage.rates import Figures, Whole, whole
-from mizzen.usage.rings import COARSE_POINTS, COARSE_SECONDS, FINE_POINTS, FINE_SECONDS, Point
 from mizzen.usage.sampler import Now
 
 DEFAULT_MINUTES = FINE_POINTS * FINE_SECONDS // 60

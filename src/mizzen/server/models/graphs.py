@@ -32,7 +32,7 @@ from mizzen.selection.state_reader import Learnt
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import plane_of
 from mizzen.server.http.query import Query
-from mizzen.usage.passing import Passed, in_all
+from mizzen.usage.graph_rates import Passed, in_all
 from mizzen.usage.sampler import Now
 
 _NONE = Passed()

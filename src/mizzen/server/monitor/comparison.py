@@ -30,7 +30,7 @@ from mizzen.server.http.context import Plane, plane_of
 from mizzen.server.http.query import Query
 from mizzen.server.monitor import lifecycle, sign_in
 from mizzen.stores.store import Present
-from mizzen.usage.known import Key
+from mizzen.usage.inventory import Key
 from mizzen.usage.sampler import Now
 
 POINTS: Final = 500

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from mizzen.usage.known import Key
+from mizzen.usage.inventory import Key
 from mizzen.usage.rates import Figures
 
 FINE_SECONDS, FINE_POINTS = 2, 300
