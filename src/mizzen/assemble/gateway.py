@@ -22,7 +22,7 @@ from mizzen.settings import Settings
 from mizzen.supervisor import revive
 from mizzen.supervisor.home import Home
 from mizzen.telemetry.destination import destination
-from mizzen.web.door import most_connections
+from mizzen.web.connection_limits import most_connections
 from mizzen.web.tls import Files
 
 COLLECTED = 10_000, 20, 20

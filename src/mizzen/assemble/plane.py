@@ -76,8 +76,8 @@ from mizzen.supervisor.home import Home
 from mizzen.usage.inventory import Kept
 from mizzen.usage.processes import Processes
 from mizzen.usage.sampler import Sampler
-from mizzen.web.connections import LimitedProtocol
-from mizzen.web.door import Door, Patience, most_connections
+from mizzen.web.connection_limits import Door, Patience, most_connections
+from mizzen.web.http_connection import LimitedProtocol
 from mizzen.web.server import WebServer, serve_all
 
 log = logging.getLogger(__name__)

@@ -51,7 +51,7 @@ from mizzen.graph.table_types import Server as ServedVersion
 from mizzen.protocol.gateway_files import status_files, table_acks
 from mizzen.selection.cached_state import View
 from mizzen.selection.feedback_writer import Desk
-from mizzen.web.door import Patience
+from mizzen.web.connection_limits import Patience
 from mizzen.web.http2.connection import Http2Protocol
 from mizzen.web.server import WebServer, serve_all
 from mizzen.web.tls import Files

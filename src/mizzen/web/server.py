@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import uvicorn
 
-from mizzen.web.door import Door, Guest, Handshake
+from mizzen.web.connection_limits import Door, Guest, Handshake
 
 _LOOK = 0.05
 """Seconds between two looks at who has nothing more to be sent."""

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from mizzen.web.connections import BETWEEN_BYTES
-from mizzen.web.door import Patience
+from mizzen.web.connection_limits import Patience
+from mizzen.web.http_connection import BETWEEN_BYTES
 from tests.unit.gateway.harness import (
     LIMITS,
     Client,
@@ -209,7 +209,7 @@ def test_reading_stops_when_too_much_is_unanswered(gateway: Gateway, runtime: Ru
 
 def test_connections_beyond_the_most_are_closed_at_once(limited: Limited, caplog: pytest.LogCaptureFixture) -> None:
     gateway = limited(connections=20)
-    with ExitStack() as stack, caplog.at_level(logging.WARNING, "mizzen.web.door"):
+    with ExitStack() as stack, caplog.at_level(logging.WARNING, "mizzen.web.connection_limits"):
         within = [stack.enter_context(gateway.client()) for _ in range(20)]
         beyond = [stack.enter_context(gateway.client()) for _ in range(5)]
         assert all(client.closed() for client in beyond)

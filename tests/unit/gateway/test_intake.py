@@ -26,7 +26,7 @@ from mizzen.gateway.request.cors import Cors
 from mizzen.gateway.route_table import Endpoint, Routes
 from mizzen.gateway.telemetry.access_log import AccessLog
 from mizzen.gateway.telemetry.metrics import Counters, Metrics
-from mizzen.web.door import Patience
+from mizzen.web.connection_limits import Patience
 from tests.unit.gateway.harness import body_of, request
 
 LIMIT, LARGEST, CONNECTIONS = 1000, 900, 4

@@ -16,7 +16,7 @@ from mizzen.gateway.http.exchange import Front
 from mizzen.gateway.http.fast_protocol import FastProtocol
 from mizzen.gateway.request import request_ids
 from mizzen.gateway.request.request_ids import Trace
-from mizzen.web.door import Patience
+from mizzen.web.connection_limits import Patience
 from tests.unit.gateway.harness import Gateway, Runtime, body_of, publish, request, table_of
 from tests.unit.gateway.test_intake import Wire, service
 

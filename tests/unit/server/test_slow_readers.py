@@ -20,8 +20,8 @@ from mizzen.server.resources import watch
 from mizzen.stores.sqlite import read_ops
 from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Where
-from mizzen.web.connections import LimitedProtocol
-from mizzen.web.door import Door, Patience
+from mizzen.web.connection_limits import Door, Patience
+from mizzen.web.http_connection import LimitedProtocol
 from mizzen.web.server import WebServer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

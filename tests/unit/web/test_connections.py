@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from mizzen.web.connections import BETWEEN_BYTES, HEAD_BYTES, LimitedProtocol
-from mizzen.web.door import Door, Patience, most_connections
+from mizzen.web.connection_limits import Door, Patience, most_connections
+from mizzen.web.http_connection import BETWEEN_BYTES, HEAD_BYTES, LimitedProtocol
 from mizzen.web.server import WebServer
 
 HURRY = Patience(idle=0.2, stalled=0.2, request=60.0)
@@ -238,9 +238,9 @@ def test_connections_beyond_the_most_are_closed_at_once(caplog: pytest.LogCaptur
                 await asyncio.sleep(0.01)
             assert (await server.ask(GET)).startswith(b"HTTP/1.1 200")
 
-    with caplog.at_level(logging.WARNING, "mizzen.web.door"):
+    with caplog.at_level(logging.WARNING, "mizzen.web.connection_limits"):
         asyncio.run(flood())
-    assert [record.message for record in caplog.records if record.name == "mizzen.web.door"] == [
+    assert [record.message for record in caplog.records if record.name == "mizzen.web.connection_limits"] == [
         "10 connections are open, as many as may be; what is more is closed at once"
     ]
 

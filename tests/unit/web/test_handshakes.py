@@ -20,8 +20,8 @@ import pytest
 import uvloop
 
 from mizzen.server.admin.tls_certificates import Certificates
-from mizzen.web.connections import LimitedProtocol
-from mizzen.web.door import Door, Patience, most_connections
+from mizzen.web.connection_limits import Door, Patience, most_connections
+from mizzen.web.http_connection import LimitedProtocol
 from mizzen.web.server import WebServer, serve_all
 
 FILES = 256

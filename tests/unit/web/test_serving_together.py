@@ -17,8 +17,8 @@ import pytest
 import uvloop
 
 from mizzen.server.admin.tls_certificates import Certificates
-from mizzen.web.connections import LimitedProtocol
-from mizzen.web.door import Door, Patience
+from mizzen.web.connection_limits import Door, Patience
+from mizzen.web.http_connection import LimitedProtocol
 from mizzen.web.server import WebServer, serve_all
 
 GRACE = 60.0

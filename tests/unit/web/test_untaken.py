@@ -6,8 +6,8 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from mizzen.web.connections import LimitedProtocol
-from mizzen.web.door import Door, Patience
+from mizzen.web.connection_limits import Door, Patience
+from mizzen.web.http_connection import LimitedProtocol
 from mizzen.web.server import WebServer
 
 

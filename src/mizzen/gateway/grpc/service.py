@@ -22,7 +22,7 @@ from mizzen.gateway.inference.protocols import PLAIN
 from mizzen.gateway.request.origin_check import Verdicts
 from mizzen.protocol.v2 import cited
 from mizzen.web.http2.headers import LIST_BYTES, Head
-from mizzen.web.http2.streams import Receiver, Stream
+from mizzen.web.http2.stream import Receiver, Stream
 
 INFER = f"/{reflection.INFERENCE}/ModelInfer"
 STREAM_INFER = f"/{reflection.INFERENCE}/ModelStreamInfer"

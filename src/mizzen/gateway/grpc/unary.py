@@ -20,7 +20,7 @@ from mizzen.gateway.inference.protocols import Options
 from mizzen.gateway.request import content_encoding
 from mizzen.gateway.request.body_budget import CROWDED, Share, keep
 from mizzen.gateway.telemetry.metrics import GONE
-from mizzen.web.http2.streams import Stream
+from mizzen.web.http2.stream import Stream
 
 PREFIX = struct.Struct(">BL")
 """Before each message: whether it is packed, and how long it is."""

@@ -14,7 +14,7 @@ from mizzen.gateway.inference.protocols import JSON, RETRY, Options
 from mizzen.gateway.request.origin_check import Verdicts
 from mizzen.gateway.route_table import Endpoint
 from mizzen.protocol import v2
-from mizzen.web.door import Door, Patience
+from mizzen.web.connection_limits import Door, Patience
 
 _CLOSE = b"connection: close\r\n"
 _BY_CODE = {401: b'www-authenticate: Bearer realm="mizzen"\r\n'}

@@ -35,7 +35,7 @@ from mizzen.gateway.request import request_ids
 from mizzen.gateway.request.body_budget import CROWDED, Share, keep
 from mizzen.gateway.route_table import Endpoint
 from mizzen.protocol import binary
-from mizzen.web.connections import BETWEEN_BYTES, HEAD_BYTES
+from mizzen.web.http_connection import BETWEEN_BYTES, HEAD_BYTES
 
 HEADS, HEAD_TO_KEEP = 512, 2048
 """How many heads are remembered, and how long one may be for that."""

@@ -23,7 +23,7 @@ from mizzen.gateway.http.exchange import Exchange, Front, SampledExchange
 from mizzen.gateway.inference.protocols import Options
 from mizzen.gateway.route_table import Endpoint
 from mizzen.gateway.telemetry.metrics import GONE
-from mizzen.web.connections import DoorProtocol
+from mizzen.web.http_connection import DoorProtocol
 
 PIPELINED = 32
 """Unanswered requests of one connection, beyond which we read no more until some are answered."""

@@ -15,8 +15,8 @@ from typing import Any
 from mizzen.web.http2 import frames
 from mizzen.web.http2.frames import Code, ConnectionFault
 from mizzen.web.http2.headers import LIST_BYTES, MOST_LIST_BYTES, Head, Heads
-from mizzen.web.http2.streams import Stream
-from mizzen.web.http2.wire import NOISE, QUIET, WireProtocol
+from mizzen.web.http2.stream import Stream
+from mizzen.web.http2.writer import NOISE, QUIET, WireProtocol
 
 STREAMS = 256
 """Calls that a client may have at a time."""

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, cast
 from hpack import Decoder, Encoder
 from uvicorn.server import ServerState
 
-from mizzen.web.door import Door, Patience
+from mizzen.web.connection_limits import Door, Patience
 from mizzen.web.http2 import frames
 from mizzen.web.http2.connection import Http2Protocol
 from mizzen.web.http2.headers import Head, literal
-from mizzen.web.http2.streams import Stream
+from mizzen.web.http2.stream import Stream
 
 HEAD = [(b":method", b"POST"), (b":path", b"/echo"), (b":scheme", b"http"), (b":authority", b"localhost")]
 ANSWER, TAIL = b"\x88", literal([(b"grpc-status", b"0")])

@@ -13,7 +13,7 @@ from mizzen.web.http2 import frames
 from mizzen.web.http2.connection import STREAMS
 from mizzen.web.http2.frames import Code
 from mizzen.web.http2.headers import BLOCK_TO_KEEP, LIST_BYTES, REMEMBERED, REMEMBERED_BYTES, Heads, literal
-from mizzen.web.http2.wire import NOISE
+from mizzen.web.http2.writer import NOISE
 from tests.unit.web.http2.peer import EchoHost, Peer
 
 PING = frames.frame(frames.PING, 0, 0, bytes(8))

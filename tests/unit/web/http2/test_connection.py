@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.web.door import CROWD, HASTE, UNTAKEN_BYTES, Patience
-from mizzen.web.http2 import frames, wire
+from mizzen.web.connection_limits import CROWD, HASTE, UNTAKEN_BYTES, Patience
+from mizzen.web.http2 import frames, writer
 from mizzen.web.http2.connection import STREAM_WINDOW, STREAMS, WINDOW
 from mizzen.web.http2.frames import Code
 from tests.unit.web.http2.peer import TAIL, EchoHost, Peer
@@ -318,7 +318,7 @@ class TestTime:
         assert peer.door.unsent == others
 
     def test_beyond_it_nothing_more_waits_and_what_need_not_is_answered(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(wire, "UNTAKEN_BYTES", 100)
+        monkeypatch.setattr(writer, "UNTAKEN_BYTES", 100)
         peer = Peer(EchoHost(prompt=False))
         peer.send(frames.settings({frames.INITIAL_WINDOW_SIZE: 8}), peer.call(1), peer.call(3), peer.call(5))
         one, other, third = peer.host.calls

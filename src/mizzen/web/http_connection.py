@@ -9,7 +9,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from mizzen.web.door import Door, Guest
+from mizzen.web.connection_limits import Door, Guest
 
 HEAD_BYTES = 64 << 10
 """A request's head may be this long, give or take one read of the socket."""

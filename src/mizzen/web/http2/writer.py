@@ -13,10 +13,10 @@ from typing import Any, cast
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from mizzen.web.door import UNTAKEN_BYTES, Door, Guest
+from mizzen.web.connection_limits import UNTAKEN_BYTES, Door, Guest
 from mizzen.web.http2 import frames
 from mizzen.web.http2.frames import Code
-from mizzen.web.http2.streams import Host, Stream
+from mizzen.web.http2.stream import Host, Stream
 
 LINGER_SECONDS = 0.25
 NOISE, QUIET, QUIET_OF_DATA = 10_000, 20, 4
