@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from mizzen.access import quota_usage
-from mizzen.assemble.running import grpc_of, inference_of, socket_of, until_stopped, url_of
+from mizzen.assemble.sockets import grpc_of, inference_of, socket_of, until_stopped, url_of
 from mizzen.gateway.process import Guard, Learning, Limits, Records, serve
 from mizzen.gateway.queueing.scale_from_zero import Bounds
 from mizzen.gateway.telemetry.access_log import Logged

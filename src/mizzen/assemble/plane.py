@@ -21,10 +21,10 @@ from starlette.applications import Starlette
 from mizzen import frameworks
 from mizzen.access import access_file, credentials, quota_usage
 from mizzen.access.jwt import Trust
-from mizzen.assemble import environments, learning, training
-from mizzen.assemble.carrying import Carrying
-from mizzen.assemble.running import inference_of, socket_of, until_stopped, url_of
-from mizzen.assemble.starting import gateways
+from mizzen.assemble import environments, feedback_retention, training
+from mizzen.assemble.boot import gateways
+from mizzen.assemble.sockets import inference_of, socket_of, until_stopped, url_of
+from mizzen.assemble.traffic_barrier import Carrying
 from mizzen.blobs.disk_room import Room, free_bytes
 from mizzen.blobs.limits import Limits
 from mizzen.controllers import acceptance
@@ -187,7 +187,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
             keep_collecting(store, blobs, _now, data_dir=root, grace=timedelta(hours=settings.garbage_hours)),
             hints(),
             environments.keep_clearing(engine, settings.environment_hours),
-            learning.keep_tidy(store, root),
+            feedback_retention.keep_tidy(store, root),
             revive.keep(home, listeners, delay=0.0),
         )
     finally:

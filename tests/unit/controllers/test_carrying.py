@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from mizzen.assemble.carrying import Carrying
+from mizzen.assemble.traffic_barrier import Carrying
 from mizzen.controllers.table_acks import Traffic
 from mizzen.controllers.table_publisher import TablePublisher
 from mizzen.graph import table_types

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import __version__, errors
-from mizzen.assemble import starting
+from mizzen.assemble import boot
 from mizzen.cli import demo as demonstration
 from mizzen.cli import output
 from mizzen.cli.interrupts import Interrupts
@@ -79,7 +79,7 @@ def _start(
                 undo.callback(training.cancel)
         output.tick("environment", began)
         began = time.monotonic()
-        tether, running = None, starting.find(home)
+        tether, running = None, boot.find(home)
         if running is None:
             with interrupts.held():
                 running = _started(settings, home)
@@ -103,9 +103,9 @@ def _start(
     return tether
 
 
-def _started(settings: Settings, home: Home) -> starting.Running:
+def _started(settings: Settings, home: Home) -> boot.Running:
     try:
-        return starting.start(settings)
+        return boot.start(settings)
     except launch.StartFailed as failure:
         hint = f"see {home.supervisor_log}"
         if failure.reason is launch.Reason.PORT_TAKEN:
@@ -116,7 +116,7 @@ def _started(settings: Settings, home: Home) -> starting.Running:
 
 
 def _note_ignored(flags: Mapping[str, Any], home: Home) -> None:
-    running = starting.settings_of(home)
+    running = boot.settings_of(home)
     ignored = [
         f"--{name.replace('_', '-')}"
         for name, value in flags.items()
@@ -127,7 +127,7 @@ def _note_ignored(flags: Mapping[str, Any], home: Home) -> None:
 
 
 def _note_release(home: Home) -> None:
-    running = starting.release_of(home)
+    running = boot.release_of(home)
     if running and running != __version__:
         output.warn(
             f"the plane that runs is Mizzen {running}, this is {__version__}: it goes on as it is; "

@@ -166,10 +166,10 @@ def _told_what_trains(home: Home) -> Iterator[None]:
 
 def _disk(home: Home) -> dict[str, Any]:
     """How much room is left, by the marks that the plane was started with."""
-    from mizzen.assemble import starting
+    from mizzen.assemble import boot
     from mizzen.blobs.disk_room import Room, free_bytes
 
-    settings = starting.settings_of(home)
+    settings = boot.settings_of(home)
     low, critical = (settings.disk_low_bytes, settings.disk_critical_bytes) if settings else (0, 0)
     room = Room(home.data_dir, low, critical)
     return {"free": free_bytes(home.data_dir), "level": str(room.level()), "message": room.said()}
