@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from mizzen.backups.contents import MANIFEST, MOST_MANIFEST, SEAL, Item, Manifest
+from mizzen.backups.manifest import MANIFEST, MOST_MANIFEST, SEAL, Item, Manifest
 from mizzen.blobs.fs.content import CHUNK
 from mizzen.errors import BadRequest, Conflict, NotFound
 

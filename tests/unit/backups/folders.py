@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mizzen.backups import making, restoring
-from mizzen.backups.contents import Manifest
-from mizzen.backups.making import Made, Wanted
+from mizzen.backups import create
+from mizzen.backups import restore as backups_restore
+from mizzen.backups.create import Made, Wanted
+from mizzen.backups.manifest import Manifest
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.kinds.schema.resource import Meta, Resource
 from tests.contract.stores import open_sqlite
@@ -56,11 +57,11 @@ def data_dir(folder: Path, *files: bytes) -> Path:
 
 
 def backup(folder: Path, target: Path, *, keys: bool = True) -> Made:
-    return making.to_file(Wanted(folder, TAKEN, keys=keys), target, Quiet())
+    return create.to_file(Wanted(folder, TAKEN, keys=keys), target, Quiet())
 
 
 def restore(file: Path, folder: Path) -> Manifest:
-    return restoring.restore(file, folder, Quiet())
+    return backups_restore.restore(file, folder, Quiet())
 
 
 def names(folder: Path) -> set[str]:

@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.backups import documents, making, shelf, snapshot
-from mizzen.backups.making import Wanted
+from mizzen.backups import create, documents, snapshot
+from mizzen.backups import folder as backups_folder
+from mizzen.backups.create import Wanted
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import BadRequest, Conflict, Expired, NotFound
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
@@ -141,7 +142,7 @@ def test_what_is_deleted_meanwhile_is_there_until_the_end(tmp_path: Path) -> Non
             if what == "files":  # the snapshot is taken
                 removed.append(blobs.remove(digest, tomorrow))
 
-    making.to_file(Wanted(there, TAKEN), tmp_path / "b.tar", Deleting())
+    create.to_file(Wanted(there, TAKEN), tmp_path / "b.tar", Deleting())
     assert removed == [False]
     restore(tmp_path / "b.tar", tmp_path / "again")
     assert FileBlobs(tmp_path / "again" / "blobs").head(digest).size == 3
@@ -171,7 +172,7 @@ def test_what_fails_leaves_nothing_and_keeps_the_last_one(tmp_path: Path) -> Non
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        making.to_file(Wanted(there, TAKEN), file, Interrupted())
+        create.to_file(Wanted(there, TAKEN), file, Interrupted())
     assert file.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["b.tar", "data"]
 
@@ -184,7 +185,7 @@ def test_two_at_once_to_one_file(tmp_path: Path) -> None:
             with pytest.raises(Conflict, match="another backup"):
                 backup(there, tmp_path / "b.tar")
 
-    making.to_file(Wanted(there, TAKEN), tmp_path / "b.tar", Second())
+    create.to_file(Wanted(there, TAKEN), tmp_path / "b.tar", Second())
     restore(tmp_path / "b.tar", tmp_path / "again")
 
 
@@ -210,7 +211,7 @@ def test_no_plane_there(tmp_path: Path) -> None:
 
 def test_to_a_pipe(tmp_path: Path) -> None:
     stream = io.BytesIO()
-    making.to_stream(Wanted(data_dir(tmp_path / "data", b"one"), TAKEN), stream, Quiet())
+    create.to_stream(Wanted(data_dir(tmp_path / "data", b"one"), TAKEN), stream, Quiet())
     (tmp_path / "b.tar").write_bytes(stream.getvalue())
     restore(tmp_path / "b.tar", tmp_path / "again")
 
@@ -231,7 +232,7 @@ def test_a_folder_of_backups_shares_blobs(tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     folder.mkdir()
     wanted = Wanted(there, TAKEN)
-    first, _ = shelf.add(wanted, folder, Quiet())
+    first, _ = backups_folder.add(wanted, folder, Quiet())
     inodes = {path.name: path.stat().st_ino for path in (folder / "blobs" / "sha256").rglob("*") if path.is_file()}
     assert len(inodes) == 2
 
@@ -242,8 +243,8 @@ def test_a_folder_of_backups_shares_blobs(tmp_path: Path) -> None:
         await store.close()
 
     asyncio.run(change())
-    second, _ = shelf.add(replace(wanted, taken=TAKEN + timedelta(days=1)), folder, Quiet())
-    assert shelf.newest(folder) == second
+    second, _ = backups_folder.add(replace(wanted, taken=TAKEN + timedelta(days=1)), folder, Quiet())
+    assert backups_folder.newest(folder) == second
     after = {path.name: path.stat().st_ino for path in (folder / "blobs" / "sha256").rglob("*") if path.is_file()}
     assert len(after) == 3
     assert inodes.items() <= after.items(), "what was there was not copied again"
@@ -252,8 +253,8 @@ def test_a_folder_of_backups_shares_blobs(tmp_path: Path) -> None:
     assert [item.meta.name for item in objects(tmp_path / "0")] == ["v0", "v1"]
     assert [item.meta.name for item in objects(tmp_path / "1")] == ["v1", "v2"]
 
-    third, _ = shelf.add(replace(wanted, taken=TAKEN + timedelta(days=2)), folder, Quiet(), keep=2)
-    assert shelf.backups(folder) == [second, third]
+    third, _ = backups_folder.add(replace(wanted, taken=TAKEN + timedelta(days=2)), folder, Quiet(), keep=2)
+    assert backups_folder.backups(folder) == [second, third]
     assert len([path for path in (folder / "blobs" / "sha256").rglob("*") if path.is_file()]) == 2
     restore(second, tmp_path / "2")
 
@@ -262,7 +263,7 @@ def test_in_a_folder_that_others_may_read_they_read_nothing(tmp_path: Path) -> N
     folder = tmp_path / "backups"
     folder.mkdir(mode=0o755)
     (folder / "blobs").mkdir(mode=0o755)
-    shelf.add(Wanted(data_dir(tmp_path / "data", b"one"), TAKEN), folder, Quiet())
+    backups_folder.add(Wanted(data_dir(tmp_path / "data", b"one"), TAKEN), folder, Quiet())
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert modes.pop("blobs") == 0o700
     assert set(modes.values()) == {0o600}
@@ -275,16 +276,18 @@ def test_of_two_planes_in_one_folder_each_keeps_its_own(tmp_path: Path) -> None:
     folder.mkdir()
     a, b = data_dir(tmp_path / "a", b"one"), data_dir(tmp_path / "b", b"two")
     older = folder / "mizzen-20200101T000000Z.tar"
-    old, _ = shelf.add(Wanted(a, TAKEN), folder, Quiet())
+    old, _ = backups_folder.add(Wanted(a, TAKEN), folder, Quiet())
     shutil.copy(old, older)
     for day in range(1, 4):
-        new, _ = shelf.add(Wanted(b, TAKEN + timedelta(days=day)), folder, Quiet(), keep=1)
-    assert shelf.backups(folder) == [older, old, new]
+        new, _ = backups_folder.add(Wanted(b, TAKEN + timedelta(days=day)), folder, Quiet(), keep=1)
+    assert backups_folder.backups(folder) == [older, old, new]
     with pytest.raises(Conflict, match="several planes") as refused:
-        shelf.newest(folder)
+        backups_folder.newest(folder)
     assert new.name in refused.value.hint
     restore(old, tmp_path / "again")
-    assert shelf.add(Wanted(tmp_path / "again", TAKEN + timedelta(days=9)), folder, Quiet(), keep=1)[0].exists()
+    assert backups_folder.add(Wanted(tmp_path / "again", TAKEN + timedelta(days=9)), folder, Quiet(), keep=1)[
+        0
+    ].exists()
     assert not old.exists(), "a plane that was restored goes on with its backups"
 
 
@@ -296,12 +299,12 @@ def test_what_settings_name_comes_back_and_odd_names_are_told(tmp_path: Path) ->
         (there / name).write_text(name)
     keys = ("certs/server.crt", "./certs/server.key", "tls/ca.pem", "../elsewhere.pem")
     wanted = Wanted(there, TAKEN, also=("issuer.json",), also_keys=keys)
-    made = making.to_file(wanted, tmp_path / "b.tar", Quiet())
+    made = create.to_file(wanted, tmp_path / "b.tar", Quiet())
     assert sorted(made.left_out) == ["../elsewhere.pem", "tls/my cert.pem"]
     restore(tmp_path / "b.tar", tmp_path / "again")
     for name in ("certs/server.crt", "certs/server.key", "issuer.json", "tls/ca.pem"):
         assert (tmp_path / "again" / name).read_bytes() == (there / name).read_bytes()
-    making.to_file(replace(wanted, keys=False), tmp_path / "c.tar", Quiet())
+    create.to_file(replace(wanted, keys=False), tmp_path / "c.tar", Quiet())
     restore(tmp_path / "c.tar", tmp_path / "without")
     assert names(tmp_path / "without").isdisjoint({"certs/server.crt", "certs/server.key"})
 
@@ -309,7 +312,7 @@ def test_what_settings_name_comes_back_and_odd_names_are_told(tmp_path: Path) ->
 def test_blobs_beside_are_checked(tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     folder.mkdir()
-    file, _ = shelf.add(Wanted(data_dir(tmp_path / "data", b"one"), TAKEN), folder, Quiet())
+    file, _ = backups_folder.add(Wanted(data_dir(tmp_path / "data", b"one"), TAKEN), folder, Quiet())
     [blob] = [path for path in (folder / "blobs" / "sha256").rglob("*") if path.is_file()]
     blob.chmod(0o600)
     blob.write_bytes(b"ONE")
@@ -347,7 +350,7 @@ def test_documents_come_back_with_the_files_that_they_name(tmp_path: Path) -> No
         if target.suffix:
             backup(there, target)
         else:
-            target, _ = shelf.add(Wanted(there, TAKEN), target, Quiet())  # noqa: PLW2901
+            target, _ = backups_folder.add(Wanted(there, TAKEN), target, Quiet())  # noqa: PLW2901
         again = tmp_path / f"again-{target.name}"
         assert restore(target, again).absent == ()
         back = FileBlobs(again / "blobs")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.backups import archive
-from mizzen.backups.contents import known
+from mizzen.backups.manifest import known
 from mizzen.errors import BadRequest, MizzenError
 from tests.unit.backups.folders import backup, data_dir, restore
 

@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from mizzen.backups import making
-from mizzen.backups.making import Wanted
+from mizzen.backups import create
+from mizzen.backups.create import Wanted
 from mizzen.errors import BadRequest
 from mizzen.graph.bandits import Arm
 from mizzen.graph.table_types import Policy
@@ -118,7 +118,7 @@ def test_records_of_answers_stay_behind(tmp_path: Path) -> None:
     odd = segment.with_name("named-in-settings.json")
     odd.write_text("{}")
     wanted = Wanted(there, TAKEN, also=(odd.relative_to(there).as_posix(),))
-    made = making.to_file(wanted, tmp_path / "b.tar", Quiet())
+    made = create.to_file(wanted, tmp_path / "b.tar", Quiet())
     assert made.left_out == (f"records/{UID}/0/named-in-settings.json",)
     restore(tmp_path / "b.tar", tmp_path / "again")
     assert not (tmp_path / "again" / "records").exists()

@@ -19,8 +19,8 @@ from mizzen.cli.session import DataDir, Output
 if TYPE_CHECKING:
     import rich.progress
 
-    from mizzen.backups.contents import Manifest
-    from mizzen.backups.making import Made, Wanted
+    from mizzen.backups.create import Made, Wanted
+    from mizzen.backups.manifest import Manifest
 
 
 def backup(
@@ -59,7 +59,8 @@ def backup(
       mizzen backup /srv/backups/ --keep 14
       ssh server mizzen backup - > mizzen.tar
     """
-    from mizzen.backups import making, shelf
+    from mizzen.backups import create
+    from mizzen.backups import folder as backups_folder
 
     folder = target.endswith("/") or Path(target).is_dir()
     if keep is not None and not folder:
@@ -68,11 +69,11 @@ def backup(
     with _interruptible("no backup was written"), _Shown() as progress:
         place: Path | None = Path(target)
         if target == "-":
-            place, made = None, making.to_stream(wanted, _stdout(), progress)
+            place, made = None, create.to_stream(wanted, _stdout(), progress)
         elif folder:
-            place, made = shelf.add(wanted, Path(target), progress, keep=keep)
+            place, made = backups_folder.add(wanted, Path(target), progress, keep=keep)
         else:
-            made = making.to_file(wanted, Path(target), progress)
+            made = create.to_file(wanted, Path(target), progress)
     _tell_made(made, place, form)
 
 
@@ -98,13 +99,14 @@ def restore(
       mizzen restore mizzen.tar --data-dir /srv/mizzen
       mizzen restore mizzen.tar --check
     """
-    from mizzen.backups import restoring, shelf
+    from mizzen.backups import folder as backups_folder
+    from mizzen.backups import restore as backups_restore
     from mizzen.sdk.connection import locate
 
-    file = shelf.newest(source) if source.is_dir() else source
+    file = backups_folder.newest(source) if source.is_dir() else source
     folder = locate.data_dir_of(data_dir).absolute()
     with _interruptible("nothing was restored"), _Shown() as progress:
-        manifest = restoring.checked(file, progress) if check else restoring.restore(file, folder, progress)
+        manifest = backups_restore.checked(file, progress) if check else backups_restore.restore(file, folder, progress)
     _warn_absent(manifest.absent)
     if not check and not manifest.keys:
         output.warn(
@@ -123,7 +125,7 @@ def restore(
 def _wanted(data_dir: Path | None, *, keys: bool) -> Wanted:
     from datetime import UTC, datetime
 
-    from mizzen.backups.making import Wanted
+    from mizzen.backups.create import Wanted
     from mizzen.sdk.connection import locate
     from mizzen.settings import Settings
 

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol, cast
 
 from mizzen import __version__
-from mizzen.backups import drafts, snapshot
+from mizzen.backups import snapshot, temp_files
 from mizzen.backups.archive import Writer
-from mizzen.backups.contents import (
+from mizzen.backups.documents import gathered
+from mizzen.backups.manifest import (
     DATABASE,
     DOCUMENTS,
     KEYS,
@@ -33,7 +34,6 @@ from mizzen.backups.contents import (
     check_paths,
     known,
 )
-from mizzen.backups.documents import gathered
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.fs import content
 from mizzen.errors import Conflict, Forbidden, NotFound
@@ -76,7 +76,7 @@ class Made:
 def to_file(wanted: Wanted, target: Path, progress: Progress) -> Made:
     """`target` appears whole, in place of what was there, or nothing is changed. Conflict while another writes it."""
     _check_target(wanted.data_dir, target)
-    with drafts.of_file(target) as (file, scratch), ExitStack() as stack:
+    with temp_files.of_file(target) as (file, scratch), ExitStack() as stack:
         if target.suffix in PACKED:
             # Not so hard: models hardly become smaller by it, and a database does at once.
             packed = stack.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=wanted.taken.timestamp()))
@@ -116,7 +116,7 @@ def _make(wanted: Wanted, file: BinaryIO, scratch: Path, progress: Progress) -> 
     store, learnt = wanted.data_dir / DATABASE, wanted.data_dir / LEARNT
     if not store.is_file():
         raise NotFound(f"{wanted.data_dir} holds no plane", hint="--data-dir names another folder")
-    with blobs.pinned(), drafts.disk_faults(), ExitStack() as stack:
+    with blobs.pinned(), temp_files.disk_faults(), ExitStack() as stack:
         progress.step("database", store.stat().st_size)
         seen = _Pages(progress, store.stat().st_size)
         moment = snapshot.copied(store, scratch, seen.told)

@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from mizzen.backups import archive, drafts
-from mizzen.backups.contents import DATABASE, MANIFEST, SEAL, WHOSE, Manifest, digest_of_path
-from mizzen.backups.making import Made, Progress, Wanted, check_owner, to_file
+from mizzen.backups import archive, temp_files
+from mizzen.backups.create import Made, Progress, Wanted, check_owner, to_file
+from mizzen.backups.manifest import DATABASE, MANIFEST, SEAL, WHOSE, Manifest, digest_of_path
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import BadRequest, Conflict, NotFound
 
@@ -35,12 +35,12 @@ def add(wanted: Wanted, folder: Path, progress: Progress, *, keep: int | None = 
         # Its blobs are not ours to keep, and those we put there are not the plane's.
         raise Conflict(f"{folder} is a data dir", hint="name a folder for backups, elsewhere")
     check_owner(wanted.data_dir)
-    with drafts.disk_faults():
+    with temp_files.disk_faults():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         blobs = FileBlobs(folder / "blobs")
         blobs.root.mkdir(mode=0o700, exist_ok=True)
         blobs.root.chmod(0o700)
-    drafts.remove_left(folder, _PREFIX)
+    temp_files.remove_left(folder, _PREFIX)
     blobs.sweep_unpinned()
     plane = _plane(wanted.data_dir)
     target = folder / f"{_PREFIX}{wanted.taken.astimezone(UTC):%Y%m%dT%H%M%SZ}{plane and f'-{plane}'}.tar"
@@ -56,7 +56,7 @@ def _plane(data_dir: Path) -> str:
     """Its mark, which it gets with its first backup to a folder."""
     file = data_dir / WHOSE
     if not file.exists() and (data_dir / DATABASE).is_file():
-        with drafts.disk_faults(), tempfile.NamedTemporaryFile("w", dir=data_dir, prefix=f".{WHOSE}.") as draft:
+        with temp_files.disk_faults(), tempfile.NamedTemporaryFile("w", dir=data_dir, prefix=f".{WHOSE}.") as draft:
             draft.write(secrets.token_hex(4))
             draft.flush()
             with suppress(FileExistsError):  # another backup was quicker

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from mizzen.backups import archive, drafts, snapshot
-from mizzen.backups.contents import DATABASE, DOCUMENTS, LEARNT, MANIFEST, SEAL, Item, Manifest, digest_of_path
+from mizzen.backups import archive, snapshot, temp_files
+from mizzen.backups.create import Progress
 from mizzen.backups.documents import spread
-from mizzen.backups.making import Progress
+from mizzen.backups.manifest import DATABASE, DOCUMENTS, LEARNT, MANIFEST, SEAL, Item, Manifest, digest_of_path
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.fs import content
 from mizzen.blobs.fs.fsync import sync_folder
@@ -44,7 +44,7 @@ def restore(file: Path, data_dir: Path, progress: Progress) -> Manifest:
     _check_empty(data_dir)
     manifest = checked(file, progress)
     progress.step("restoring", manifest.size)
-    with drafts.of_folder(data_dir) as draft:
+    with temp_files.of_folder(data_dir) as draft:
         expected = {item.path: item for item in manifest.items}
         with archive.opened(file) as members:
             for member in members:
