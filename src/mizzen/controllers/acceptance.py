@@ -18,7 +18,7 @@ from mizzen.kinds.rules.references import Named, Surroundings
 from mizzen.kinds.schema.findings import Context, Findings
 from mizzen.kinds.schema.resource import Ref, Resource, Status
 from mizzen.reconcile.controller import Decision, Presence, find
-from mizzen.reconcile.mentions import Mentions
+from mizzen.reconcile.reverse_index import Mentions
 from mizzen.stores.lookup import Lookup
 from mizzen.stores.records.protocol import Identities, Secrets
 from mizzen.stores.store import Store

@@ -26,7 +26,7 @@ from mizzen.access.access_file import Access, Grant, Issuer, Pass
 from mizzen.access.jwt import Key, Trust
 from mizzen.access.policy import Binding
 from mizzen.errors import Expired, Unavailable
-from mizzen.reconcile.persisting import LONGEST_DELAY, persist
+from mizzen.reconcile.retry_forever import LONGEST_DELAY, persist
 from mizzen.stores.published_file import PublishedFile
 from mizzen.stores.records.protocol import Identities
 from mizzen.stores.store import Store

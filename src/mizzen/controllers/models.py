@@ -23,8 +23,8 @@ from mizzen.kinds.text import references
 from mizzen.kinds.text.references import Reference
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.controller import Decision, Presence, find
-from mizzen.reconcile.mentions import Mentions
 from mizzen.reconcile.recorder import Note
+from mizzen.reconcile.reverse_index import Mentions
 from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Guard, Present, Store, Where
 

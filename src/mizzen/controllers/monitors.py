@@ -22,7 +22,7 @@ from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource
 from mizzen.kinds.workload import MODEL_LABEL, WorkloadStatus
 from mizzen.reconcile.controller import Decision, Presence, find, owners
-from mizzen.reconcile.mentions import Mentions
+from mizzen.reconcile.reverse_index import Mentions
 from mizzen.runs import paths
 from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Store, Where

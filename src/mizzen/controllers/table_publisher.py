@@ -22,7 +22,7 @@ from mizzen.errors import Expired
 from mizzen.graph import table_types
 from mizzen.graph.compile.table import compile_table
 from mizzen.kinds.schema.resource import Ref, Resource
-from mizzen.reconcile.persisting import persist
+from mizzen.reconcile.retry_forever import persist
 from mizzen.stores.published_file import PublishedFile
 from mizzen.stores.store import Event, Store
 

@@ -17,7 +17,7 @@ from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.controller import Decision, find
-from mizzen.reconcile.mentions import Mentions
+from mizzen.reconcile.reverse_index import Mentions
 from mizzen.stores.store import Store
 
 

@@ -32,8 +32,8 @@ from mizzen.kinds.schema.resource import Condition, Ref, Resource
 from mizzen.kinds.serving import url_of
 from mizzen.kinds.text import references
 from mizzen.reconcile.controller import Decision, Presence, find, owners
-from mizzen.reconcile.mentions import Mentions
 from mizzen.reconcile.recorder import Note
+from mizzen.reconcile.reverse_index import Mentions
 from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Store, Where
 

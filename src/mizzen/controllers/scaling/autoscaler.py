@@ -13,7 +13,7 @@ from mizzen.controllers.scaling.rule import History, Rule, decide, rule_of
 from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.protocol.gateway_files import demand, status_files
-from mizzen.reconcile.persisting import persist
+from mizzen.reconcile.retry_forever import persist
 
 LOOK = 0.05
 """Seconds between two looks: who asks a server without replicas waits for the next one."""

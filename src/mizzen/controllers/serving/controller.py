@@ -39,8 +39,8 @@ from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Condition, Ref, Reso
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, url_of
 from mizzen.kinds.workload import WorkloadStatus
 from mizzen.reconcile.controller import Decision, Presence, find, owners
-from mizzen.reconcile.mentions import Mentions
 from mizzen.reconcile.recorder import Note
+from mizzen.reconcile.reverse_index import Mentions
 from mizzen.runs.checkpoints import Checkpoint
 from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Store, Where

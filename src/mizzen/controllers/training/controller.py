@@ -32,7 +32,7 @@ from mizzen.kinds.text import selectors
 from mizzen.kinds.training import TrainingJobSpec, TrainingJobStatus
 from mizzen.kinds.workload import MODEL_LABEL
 from mizzen.reconcile.controller import Decision, Presence, find, owners
-from mizzen.reconcile.mentions import Mentions
+from mizzen.reconcile.reverse_index import Mentions
 from mizzen.stores.all_pages import whole
 from mizzen.stores.lookup import Lookup
 from mizzen.stores.store import Store, Where
