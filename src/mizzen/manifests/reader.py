@@ -16,8 +16,8 @@ from mizzen.errors import BadRequest, Fault, NotFound
 from mizzen.kinds.catalog import Kind
 from mizzen.kinds.schema.findings import Findings, Warn
 from mizzen.kinds.schema.resource import API_VERSION
-from mizzen.manifests import aliases, nulls, parsing
-from mizzen.manifests.plain_yaml import Loaded
+from mizzen.manifests import api_versions, nulls, strict_parse
+from mizzen.manifests.strict_yaml import Loaded
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"
@@ -91,8 +91,8 @@ def texts(place: str | os.PathLike[str]) -> Iterator[tuple[str, str | bytes]]:
 def read_text(text: str | bytes, source: str = "text") -> list[Document]:
     """The documents of a text: YAML with `---` between them, or JSON."""
     try:
-        loaded = parsing.read_documents(text.encode(errors="surrogatepass") if isinstance(text, str) else text)
-    except parsing.Unreadable as error:
+        loaded = strict_parse.read_documents(text.encode(errors="surrogatepass") if isinstance(text, str) else text)
+    except strict_parse.Unreadable as error:
         return [Document(source, 1, {}, faults=(Fault("", str(error)),))]
     return [document for one in loaded for document in _documents(source, one)]
 
@@ -129,7 +129,7 @@ def _documents(source: str, loaded: Loaded) -> Iterator[Document]:
     """One; or, of a list such as `mizzen get -o yaml` prints, each of its items."""
     value = loaded.value
     if not isinstance(value, Mapping):
-        fault = Fault("", f"must be an object, not {parsing.type_name(value)}")
+        fault = Fault("", f"must be an object, not {strict_parse.type_name(value)}")
         yield Document(source, loaded.line, {}, faults=(fault,))
     elif str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list):
         for index, item in enumerate(value["items"]):
@@ -143,7 +143,7 @@ def _documents(source: str, loaded: Loaded) -> Iterator[Document]:
 
 
 def _document(source: str, loaded: Loaded) -> Document:
-    kind, found = aliases.resolve(loaded.value.get("apiVersion"), loaded.value.get("kind"))
+    kind, found = api_versions.resolve(loaded.value.get("apiVersion"), loaded.value.get("kind"))
     data = {"apiVersion": API_VERSION, "kind": "", **loaded.value}
     data["apiVersion"] = API_VERSION
     data["metadata"] = {} if data.get("metadata") is None else data["metadata"]

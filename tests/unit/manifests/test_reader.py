@@ -14,7 +14,7 @@ from mizzen.errors import NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import API_VERSION
 from mizzen.manifests import reader
-from mizzen.manifests.aliases import ALIASES
+from mizzen.manifests.api_versions import ALIASES
 from mizzen.manifests.reader import Document
 from tests.support.examples import examples
 

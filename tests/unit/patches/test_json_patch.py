@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mizzen.errors import BadRequest, Invalid, TooLarge
-from mizzen.manifests import plain_yaml
+from mizzen.manifests import strict_yaml
 from mizzen.patches.json_patch import DEPTH, MOST_OPERATIONS, copies, patched
 from tests.support.examples import examples
 from tests.unit.patches.documents import OBJECTS, VALUES
@@ -160,7 +160,7 @@ def nested(times: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("times", [DEPTH, 3000])
 def test_no_patch_nests_deeper_than_a_body_may(times: int) -> None:
-    assert DEPTH == plain_yaml.DEPTH
+    assert DEPTH == strict_yaml.DEPTH
     document: Any = patched({"x": {}}, nested(DEPTH - 1))
     for _ in range(DEPTH):
         (document,) = document.values()

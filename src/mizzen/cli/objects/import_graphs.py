@@ -35,7 +35,7 @@ def import_(
       mizzen import -f - < seldondeployments.yaml
       mizzen import -f manifests/ -o json
     """
-    from mizzen.manifests.importing import files as importing
+    from mizzen.importers import files as importing
 
     found = importing.imported([one for file in files for one in importing.read(file)])
     for note in found.notes:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect, Request
 
 from mizzen.errors import BadRequest, TooLarge, UnsupportedMediaType
-from mizzen.manifests import parsing
-from mizzen.manifests.parsing import Unreadable
+from mizzen.manifests import strict_parse
+from mizzen.manifests.strict_parse import Unreadable
 from mizzen.patches import json_patch
 from mizzen.server.http.context import plane_of
 
@@ -55,7 +55,7 @@ async def read_object(request: Request, limit: int = RESOURCE_LIMIT) -> dict[str
     small = SMALL_YAML if as_yaml else SMALL
     value = await beside(request, len(data), lambda: parse(data, as_yaml=as_yaml), small=small)
     if not isinstance(value, dict):
-        raise BadRequest(f"the body must be an object, not {parsing.type_name(value)}")
+        raise BadRequest(f"the body must be an object, not {strict_parse.type_name(value)}")
     return value
 
 
@@ -118,6 +118,6 @@ async def read_bytes(request: Request, limit: int) -> bytes:
 def parse(data: bytes, *, as_yaml: bool) -> Any:
     """Plain JSON data, or BadRequest with the place of the fault."""
     try:
-        return parsing.read_yaml(data) if as_yaml else parsing.read_json(data)
+        return strict_parse.read_yaml(data) if as_yaml else strict_parse.read_json(data)
     except Unreadable as error:
         raise BadRequest(f"the body is {error}") from error

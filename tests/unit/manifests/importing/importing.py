@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
+from mizzen.importers import files
+from mizzen.importers.files import Imported
 from mizzen.manifests import lint, reader
-from mizzen.manifests.importing import files
-from mizzen.manifests.importing.files import Imported
 
 SELDON = "machinelearning.seldon.io/v1"
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.errors import NotFound
+from mizzen.importers import files
+from mizzen.importers.dns_labels import free, joined, label
+from mizzen.importers.percentages import per_cent
 from mizzen.kinds.schema.resource import NAME
-from mizzen.manifests.importing import files
-from mizzen.manifests.importing.labels import free, joined, label
-from mizzen.manifests.importing.shares import per_cent
 from tests.unit.manifests.importing.importing import deployment, graph, imported, predictor
 
 CHAIN = "root: {routerType: Sequence, steps: [{serviceName: a, dependency: Hard}]}"

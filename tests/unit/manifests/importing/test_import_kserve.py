@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.manifests.importing import kserve
+from mizzen.importers import kserve
 from tests.unit.manifests.importing.importing import arrows, calls, dag, graph, imported, notes, refused
 
 SEQUENCE = "routerType: Sequence, steps"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mizzen.manifests.importing import seldon
+from mizzen.importers import seldon
 from tests.unit.manifests.importing.importing import (
     SELDON,
     arrows,

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import yaml
 
-from mizzen.manifests import plain_yaml
-from mizzen.manifests.plain_yaml import DEPTH, Loaded
+from mizzen.manifests import strict_yaml
+from mizzen.manifests.strict_yaml import DEPTH, Loaded
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ def read_json(data: bytes) -> Any:
 
 def read_yaml(data: bytes) -> Any:
     """The one document in `data`."""
-    return _readable("YAML", lambda: _demanded(plain_yaml.load(data.decode())), data)
+    return _readable("YAML", lambda: _demanded(strict_yaml.load(data.decode())), data)
 
 
 def read_documents(data: bytes) -> list[Loaded]:
@@ -51,7 +51,7 @@ def type_name(value: Any) -> str:
 
 
 def _yaml_documents(data: bytes) -> list[Loaded]:
-    documents = _readable("YAML", lambda: list(plain_yaml.load_all(data.decode())), data)
+    documents = _readable("YAML", lambda: list(strict_yaml.load_all(data.decode())), data)
     for document in documents:
         _readable("YAML", lambda value=document.value: _demanded(value))  # type: ignore[misc]
     return documents

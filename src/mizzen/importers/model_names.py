@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from mizzen.importers.dns_labels import free, joined, label
+from mizzen.importers.notes import Notes
 from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE
-from mizzen.manifests.importing.labels import free, joined, label
-from mizzen.manifests.importing.notes import Notes
 
 
 class Served:

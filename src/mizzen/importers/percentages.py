@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
-from mizzen.manifests.importing.notes import Notes
+from mizzen.importers.notes import Notes
 
 WHOLE: Final = 100
 

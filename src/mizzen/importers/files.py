@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mizzen.errors import Fault, NotFound
+from mizzen.importers import kserve, seldon
+from mizzen.importers.dns_labels import label
+from mizzen.importers.model_names import Caller, Served
+from mizzen.importers.notes import CannotImport, Note, Notes
 from mizzen.kinds.schema.resource import API_VERSION, DEFAULT_NAMESPACE
-from mizzen.manifests import canonical, lint, parsing, reader
-from mizzen.manifests.importing import kserve, seldon
-from mizzen.manifests.importing.labels import label
-from mizzen.manifests.importing.notes import CannotImport, Note, Notes
-from mizzen.manifests.importing.served import Caller, Served
+from mizzen.manifests import canonical, lint, reader, strict_parse
 
 GRAPH: Final = "InferenceGraph"
 DEPLOYMENT: Final = "SeldonDeployment"
@@ -82,8 +82,8 @@ def read(place: str | os.PathLike[str]) -> list[Written]:
 def read_text(text: str | bytes, source: str = "text") -> list[Written]:
     """The objects of YAML or JSON. A text that cannot be read is one with that fault."""
     try:
-        loaded = parsing.read_documents(text.encode(errors="surrogatepass") if isinstance(text, str) else text)
-    except parsing.Unreadable as error:
+        loaded = strict_parse.read_documents(text.encode(errors="surrogatepass") if isinstance(text, str) else text)
+    except strict_parse.Unreadable as error:
         return [Written(source, 1, {}, str(error))]
     return [one for each in loaded for one in _objects(each.value, source, each.line)]
 
@@ -108,7 +108,7 @@ def imported(written: Sequence[Written]) -> Imported:
 def _objects(value: Any, source: str, line: int) -> Iterator[Written]:
     """One; or, of a list such as `kubectl get -o yaml` prints, each of its items."""
     if not isinstance(value, Mapping):
-        yield Written(source, line, {}, f"must be an object, not {parsing.type_name(value)}")
+        yield Written(source, line, {}, f"must be an object, not {strict_parse.type_name(value)}")
     elif str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list):
         for item in value["items"]:
             yield from _objects(item, source, line)

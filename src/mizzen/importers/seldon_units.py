@@ -13,12 +13,12 @@ from fractions import Fraction
 from typing import Any, Final
 
 from mizzen.errors import Fault
+from mizzen.importers.dag_builder import Dag, Source
+from mizzen.importers.model_names import Caller
+from mizzen.importers.notes import CannotImport
+from mizzen.importers.percentages import WHOLE, per_cent
+from mizzen.importers.source_types import Unit
 from mizzen.kinds.text import addresses
-from mizzen.manifests.importing.dag import Dag, Source
-from mizzen.manifests.importing.foreign import Unit
-from mizzen.manifests.importing.notes import CannotImport
-from mizzen.manifests.importing.served import Caller
-from mizzen.manifests.importing.shares import WHOLE, per_cent
 
 BUILT_IN: Final = frozenset({"", "UNKNOWN_IMPLEMENTATION", "SIMPLE_ROUTER", "RANDOM_ABTEST", "AVERAGE_COMBINER"})
 """Of `implementation`; all others are servers that load a model."""

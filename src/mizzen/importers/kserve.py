@@ -14,14 +14,14 @@ from itertools import pairwise
 from typing import Any, Final
 
 from mizzen.errors import Fault
+from mizzen.importers import percentages
+from mizzen.importers.dag_builder import REQUEST, Dag, Source
+from mizzen.importers.dns_labels import joined, label
+from mizzen.importers.model_names import Caller
+from mizzen.importers.notes import CannotImport, Notes
+from mizzen.importers.source_types import InferenceGraphSpec, Router, Step, read
 from mizzen.kinds.serving import CEILING_MS
 from mizzen.kinds.text import addresses
-from mizzen.manifests.importing import shares
-from mizzen.manifests.importing.dag import REQUEST, Dag, Source
-from mizzen.manifests.importing.foreign import InferenceGraphSpec, Router, Step, read
-from mizzen.manifests.importing.labels import joined, label
-from mizzen.manifests.importing.notes import CannotImport, Notes
-from mizzen.manifests.importing.served import Caller
 
 ROOT: Final = "root"
 CONDITIONS: Final = "mizzen.dev/imported-conditions"
@@ -295,7 +295,7 @@ def _traffic(name: str, router: Router, notes: Notes) -> list[int] | None:
     given = [weight or 0 for weight in weights]
     if not any(given):
         raise CannotImport(Fault(path, "every weight is 0, so no step is ever taken"))
-    return shares.told(given, "weights sum", path, notes)
+    return percentages.told(given, "weights sum", path, notes)
 
 
 def _service(url: str, path: str, notes: Notes) -> Mapping[str, Any]:

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mizzen.errors import Fault
+from mizzen.importers import percentages
+from mizzen.importers.dag_builder import REQUEST, Dag, Source
+from mizzen.importers.dns_labels import joined
+from mizzen.importers.model_names import Caller
+from mizzen.importers.notes import CannotImport, Notes
+from mizzen.importers.seldon_units import Surroundings, Tree, replaced
+from mizzen.importers.source_types import Predictor, SeldonDeploymentSpec, Unit, read
 from mizzen.kinds.serving import CEILING_MS
-from mizzen.manifests.importing import shares
-from mizzen.manifests.importing.dag import REQUEST, Dag, Source
-from mizzen.manifests.importing.foreign import Predictor, SeldonDeploymentSpec, Unit, read
-from mizzen.manifests.importing.labels import joined
-from mizzen.manifests.importing.notes import CannotImport, Notes
-from mizzen.manifests.importing.served import Caller
-from mizzen.manifests.importing.units import Surroundings, Tree, replaced
 
 PARAMETERS: Final = "PREDICTIVE_UNIT_PARAMETERS"
 """The variable in which Seldon gives a container the parameters of its unit."""
@@ -159,11 +159,11 @@ def _split(name: str, deployment: SeldonDeploymentSpec, notes: Notes) -> dict[st
 def _traffic(answering: list[Predictor], notes: Notes) -> list[int] | None:
     given = [each.traffic for each in answering]
     if len(given) == 1:
-        return [shares.WHOLE]
+        return [percentages.WHOLE]
     if not any(given):
         notes.add("spec.predictors", "no predictor has traffic; the split is even")
         return None
-    return shares.told(given, "traffic sums", "spec.predictors", notes)
+    return percentages.told(given, "traffic sums", "spec.predictors", notes)
 
 
 def _images(predictor: Predictor) -> dict[str, str]:

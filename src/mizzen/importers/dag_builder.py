@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from mizzen.errors import Fault
-from mizzen.manifests.importing.labels import free, joined, label
-from mizzen.manifests.importing.notes import CannotImport, Notes
+from mizzen.importers.dns_labels import free, joined, label
+from mizzen.importers.notes import CannotImport, Notes
 
 MOST_NODES: Final = 1000
 

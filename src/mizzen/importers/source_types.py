@@ -13,9 +13,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 
 from mizzen.errors import Fault
+from mizzen.importers.notes import CannotImport
 from mizzen.kinds.graph.last_applied import without_nulls
 from mizzen.kinds.schema.findings import faults_of
-from mizzen.manifests.importing.notes import CannotImport
 
 
 class Foreign(BaseModel):
