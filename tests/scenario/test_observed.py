@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mizzen.protocol.gateway_files import counts
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from tests.support import grpcs, planes
 from tests.support.collector import Collector, collecting
 

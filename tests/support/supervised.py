@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mizzen.supervisor import procfs, survivors
 from mizzen.supervisor.client import SupervisorGone, ask
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.launch import alive, launch
+from mizzen.supervisor.processes import procfs, survivors
 from mizzen.supervisor.protocol import Boot, Listener, ProcessSpec, ProcessView, State
 
 SLEEPS = "import time; time.sleep(600)"

@@ -11,9 +11,9 @@ from mizzen import __version__
 from mizzen.sdk.connection import locate
 from mizzen.settings import Settings
 from mizzen.supervisor import launch
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
+from mizzen.supervisor.processes.log_rotation import Retention
 from mizzen.supervisor.protocol import KEPT_MEMORY, Boot, Listener, ProcessSpec
-from mizzen.supervisor.rotation import Retention
 
 RANK_GATEWAY, RANK_PLANE = 0, 1
 """Order of stopping: first nobody comes in any more, then nobody decides; runtimes follow with rank 2."""

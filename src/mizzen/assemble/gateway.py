@@ -20,7 +20,7 @@ from mizzen.selection import change_marker, state_db
 from mizzen.selection.records import FOLDER
 from mizzen.settings import Settings
 from mizzen.supervisor import revive
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.telemetry.destination import destination
 from mizzen.web.connection_limits import most_connections
 from mizzen.web.tls import Files

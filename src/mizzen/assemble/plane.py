@@ -72,7 +72,7 @@ from mizzen.settings import Settings
 from mizzen.stores.records.vault import Vault
 from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.supervisor import revive
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.usage.inventory import Kept
 from mizzen.usage.processes import Processes
 from mizzen.usage.sampler import Sampler

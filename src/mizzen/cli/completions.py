@@ -155,7 +155,7 @@ def _place(data_dir: Any) -> tuple[str, str | None]:
     """As `locate.find`, without waiting for a plane that is being brought back."""
     from mizzen.sdk.connection import locate
     from mizzen.supervisor import launch
-    from mizzen.supervisor.home import Home, UnusableHome
+    from mizzen.supervisor.data_dir import Home, UnusableHome
 
     url, token = os.environ.get("MIZZEN_URL"), os.environ.get("MIZZEN_TOKEN")
     if url is not None and data_dir is None:

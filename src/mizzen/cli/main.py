@@ -57,7 +57,7 @@ def _misused(error: typer.TyperException) -> int:
 
 def _explained(error: Exception) -> MizzenError:
     from mizzen.errors import MizzenError
-    from mizzen.supervisor.home import UnusableHome
+    from mizzen.supervisor.data_dir import UnusableHome
 
     if isinstance(error, MizzenError):
         return error

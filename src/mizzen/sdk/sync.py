@@ -22,7 +22,7 @@ from mizzen.sdk.handles.model import Model
 from mizzen.sdk.operations import deploy as operations_deploy
 from mizzen.sdk.packaging import python_objects
 from mizzen.sdk.packaging import requirements as packaging_requirements
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 
 if TYPE_CHECKING:
     from mizzen.manifests.lint import Checked

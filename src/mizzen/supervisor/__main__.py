@@ -16,8 +16,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from mizzen.supervisor import launch, listeners, survivors
-from mizzen.supervisor.home import Home, read_json, write_json
+from mizzen.supervisor import launch, listeners
+from mizzen.supervisor.data_dir import Home, read_json, write_json
+from mizzen.supervisor.processes import survivors
 from mizzen.supervisor.protocol import Boot
 from mizzen.supervisor.server import Supervisor
 

@@ -13,7 +13,7 @@ from contextlib import closing
 from itertools import count
 from typing import Any, Literal, Self
 
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import MAX_LINE, ProcessSpec, ProcessView
 
 

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from mizzen.supervisor import notify, procfs, survivors
-from mizzen.supervisor.home import Home, read_json
+from mizzen.supervisor import systemd_notify
+from mizzen.supervisor.data_dir import Home, read_json
 from mizzen.supervisor.listeners import VARIABLE
+from mizzen.supervisor.processes import procfs, survivors
 from mizzen.supervisor.protocol import Boot
 
 UP = b"up"
@@ -112,6 +113,6 @@ def _environment(home: Home) -> dict[str, str]:
     key = os.environ.get("MIZZEN_PROCESS_KEY")
     processes = Boot.read(home.boot).processes if key else ()
     added = {name for process in processes if process.key == key for name in process.env}
-    dropped = added | notify.OURS_ALONE
+    dropped = added | systemd_notify.OURS_ALONE
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MIZZEN_") and name not in dropped}
     return kept | {"MIZZEN_DATA_DIR": str(home.data_dir)}

@@ -8,8 +8,8 @@ import os
 import socket
 from collections.abc import Iterable, Mapping, MutableMapping
 
-from mizzen.supervisor import procfs
-from mizzen.supervisor.home import Home, read_json, write_json
+from mizzen.supervisor.data_dir import Home, read_json, write_json
+from mizzen.supervisor.processes import procfs
 from mizzen.supervisor.protocol import Listener
 
 VARIABLE = "MIZZEN_LISTENERS"

@@ -36,8 +36,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from mizzen.supervisor.home import read_json, write_json
-from mizzen.supervisor.rotation import Retention
+from mizzen.supervisor.data_dir import read_json, write_json
+from mizzen.supervisor.processes.log_rotation import Retention
 
 MAX_LINE = 4 << 20
 """Longest line in bytes. Arguments and environment of a process have to fit."""

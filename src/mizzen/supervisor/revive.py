@@ -9,10 +9,10 @@ import signal
 import sys
 from collections.abc import Mapping
 
-from mizzen.supervisor import survivors
 from mizzen.supervisor.client import Client, SupervisorGone
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.launch import StartFailed, launch
+from mizzen.supervisor.processes import survivors
 
 _AGAIN = 1.0
 """Seconds between attempts when a new supervisor does not start."""

@@ -13,13 +13,14 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from mizzen.supervisor import listeners, procfs, survivors
-from mizzen.supervisor.conversation import Conversation
-from mizzen.supervisor.exits import Exits
-from mizzen.supervisor.home import Home, write_json
-from mizzen.supervisor.process import Process, Surroundings
+from mizzen.supervisor import listeners
+from mizzen.supervisor.connection import Conversation
+from mizzen.supervisor.data_dir import Home, write_json
+from mizzen.supervisor.processes import procfs, survivors
+from mizzen.supervisor.processes.exits import Exits
+from mizzen.supervisor.processes.log_rotation import expire, rotate, too_long
+from mizzen.supervisor.processes.process import Process, Surroundings
 from mizzen.supervisor.protocol import MAX_LINE, Boot, ProcessSpec, State
-from mizzen.supervisor.rotation import expire, rotate, too_long
 
 _LAST_CHANCE = 0.2
 """Seconds that a rank gets to end when those before it used up the time."""

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from mizzen.supervisor import procfs
 from mizzen.supervisor.client import Client, SupervisorGone
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
+from mizzen.supervisor.processes import procfs
 from mizzen.supervisor.protocol import ProcessView, State
 from mizzen.usage.rates import Process
 

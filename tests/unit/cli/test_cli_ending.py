@@ -16,9 +16,9 @@ from mizzen.cli.interrupts import Interrupts
 from mizzen.cli.plane import foreground, shutdown
 from mizzen.sdk.connection import stop
 from mizzen.sdk.connection.tether import KeptTether
-from mizzen.supervisor import survivors
 from mizzen.supervisor.client import SupervisorGone, ask
 from mizzen.supervisor.launch import alive, launch
+from mizzen.supervisor.processes import survivors
 from mizzen.supervisor.protocol import Listener, ProcessSpec
 from tests.support.supervised import IGNORES_TERM, Supervised, supervised, until
 from tests.unit.cli.command import mizzen
@@ -143,7 +143,7 @@ def test_before_collecting_an_interrupt_is_an_exception() -> None:
 
 def test_a_tether_ends_the_plane_with_its_process(plane: Supervised) -> None:
     code = (
-        "import os, pathlib, sys\nfrom mizzen.sdk.connection.tether import KeptTether\nfrom mizzen.supervisor.home import Home\n"
+        "import os, pathlib, sys\nfrom mizzen.sdk.connection.tether import KeptTether\nfrom mizzen.supervisor.data_dir import Home\n"
         "tether = KeptTether(Home.of(pathlib.Path(sys.argv[1])))\nos.kill(os.getpid(), 9)\n"
     )
     pid = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", code, str(plane.home.data_dir)])

@@ -12,7 +12,7 @@ import pytest
 
 from mizzen.cli.host.systemd_unit import Unit
 from mizzen.errors import Invalid
-from mizzen.supervisor import notify
+from mizzen.supervisor import systemd_notify
 from tests.unit.cli.command import failed, mizzen
 
 
@@ -114,7 +114,7 @@ def test_telling_systemd(tmp_path: Path, abstract: bool) -> None:
     address = f"@{tmp_path}/notify" if abstract else f"{tmp_path}/notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind("\0" + address[1:] if abstract else address)
-        notify.tell("READY=1", "STATUS=here", environ={"NOTIFY_SOCKET": address})
+        systemd_notify.tell("READY=1", "STATUS=here", environ={"NOTIFY_SOCKET": address})
         assert systemd.recv(1000) == b"READY=1\nSTATUS=here"
-    notify.tell("READY=1", environ={"NOTIFY_SOCKET": address})  # gone: no reason to fail
-    notify.tell("READY=1", environ={})
+    systemd_notify.tell("READY=1", environ={"NOTIFY_SOCKET": address})  # gone: no reason to fail
+    systemd_notify.tell("READY=1", environ={})

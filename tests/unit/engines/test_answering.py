@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mizzen.engines.local.http_env import PORT_NAMES, expand, expanded
 from mizzen.engines.local.process_specs import Place, process_of
 from mizzen.kinds.workload import WorkloadSpec
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import ProcessSpec
 
 KNOWN = {"A": "one", "B": "$(A)", "_C": ""}

@@ -17,7 +17,7 @@ from mizzen.engines.local.environments.spec import EnvironmentPlace, Recipe
 from mizzen.engines.local.process_specs import Built, Place, process_of
 from mizzen.kinds.text.requirements import OLDEST
 from mizzen.kinds.workload import Environment, WorkloadSpec
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import ProcessSpec
 
 OURS = f"{sys.version_info.major}.{sys.version_info.minor}"

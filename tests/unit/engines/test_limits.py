@@ -14,7 +14,7 @@ from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.process_specs import Place, memory_of, process_of, retry_after, status_of, threads_of
 from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, WorkloadSpec
 from mizzen.runtime.limits import memory
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 from tests.contract.engines import GIVES_UP, SERVES, observed, ready, states, workload
 from tests.support.supervised import Supervised, supervised

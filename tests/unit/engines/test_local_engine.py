@@ -19,7 +19,7 @@ from mizzen.engines.local.process_specs import Place, process_of, split_key, sta
 from mizzen.errors import MizzenError, NotFound
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.launch import launch
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 from tests.support.supervised import Supervised, supervised

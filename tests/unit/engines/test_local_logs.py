@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mizzen.engines.local import logs
 from mizzen.engines.local.logs import LogReader
-from mizzen.supervisor.rotation import rotate
+from mizzen.supervisor.processes.log_rotation import rotate
 
 LINES = [b"line %d\n" % number for number in range(10)]
 

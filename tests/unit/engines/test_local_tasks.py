@@ -20,9 +20,9 @@ from mizzen.kinds.schema.resource import Resource
 from mizzen.runs import records
 from mizzen.runs.checkpoints import Shelf
 from mizzen.runs.paths import JobPlace
-from mizzen.supervisor import procfs
 from mizzen.supervisor.client import ask
 from mizzen.supervisor.launch import launch
+from mizzen.supervisor.processes import procfs
 from tests.contract.engines import observed, ready, reported, states
 from tests.contract.tasks import JOB_UID, SLEEPS, only, training
 from tests.support.supervised import IGNORES_TERM, Supervised, supervised, until

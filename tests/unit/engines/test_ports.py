@@ -11,7 +11,7 @@ from mizzen.engines.local.ports import CHOICE, Ports, is_free, lasting_ports
 from mizzen.engines.local.process_specs import Place
 from mizzen.errors import Unavailable
 from mizzen.kinds.workload import ReplicaStatus
-from mizzen.supervisor.home import Home, write_json
+from mizzen.supervisor.data_dir import Home, write_json
 from mizzen.supervisor.protocol import ProcessView, State
 
 

@@ -14,7 +14,7 @@ from mizzen.engines.local.runner_specs import PUTTING_AWAY, Found, attempt_in, l
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec
 from mizzen.runs import records
 from mizzen.runs.records import Exit, File, Phase, Report, Task
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 
 NOON = 1_700_000_000.0

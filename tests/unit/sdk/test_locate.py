@@ -10,7 +10,7 @@ import pytest
 from mizzen.errors import BadRequest, Forbidden, Unavailable
 from mizzen.sdk.connection import locate
 from mizzen.supervisor import launch
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import Listener
 from tests.support.supervised import Supervised, supervised, until
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mizzen.cli.plane import log_tail
+from mizzen.supervisor.processes.log_rotation import Retention, expire, rotate, too_long
 from mizzen.supervisor.protocol import Boot
-from mizzen.supervisor.rotation import Retention, expire, rotate, too_long
 
 DAY = 86_400
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.supervisor import client, launch, procfs
-from mizzen.supervisor.home import SOCKET_LIMIT, SOCKET_ROOM, Home, UnusableHome, write_json
+from mizzen.supervisor import client, launch
+from mizzen.supervisor.data_dir import SOCKET_LIMIT, SOCKET_ROOM, Home, UnusableHome, write_json
+from mizzen.supervisor.processes import procfs
 from tests.support.supervised import supervised
 
 

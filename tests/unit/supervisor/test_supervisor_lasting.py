@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from mizzen.supervisor import procfs, survivors
 from mizzen.supervisor.client import Tether, ask
 from mizzen.supervisor.launch import alive, launch
+from mizzen.supervisor.processes import procfs, survivors
 from mizzen.supervisor.protocol import Listener, ProcessSpec, State
 from tests.support.supervised import IGNORES_TERM, SLEEPS, Supervised, until
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from mizzen.supervisor.client import ask
-from mizzen.supervisor.home import read_json
+from mizzen.supervisor.data_dir import read_json
 from mizzen.supervisor.launch import Reason, StartFailed, launch
 from mizzen.supervisor.protocol import Listener
 from tests.support.supervised import Supervised

@@ -12,8 +12,8 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from mizzen.supervisor import procfs, survivors
 from mizzen.supervisor.client import Refused, SupervisorGone, ask
+from mizzen.supervisor.processes import procfs, survivors
 from mizzen.supervisor.protocol import ProcessView, State
 from tests.support.supervised import IGNORES_TERM, SLEEPS, Supervised, until
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.supervisor.process import LONG_RUN, Backoff
+from mizzen.supervisor.processes.process import LONG_RUN, Backoff
 from mizzen.supervisor.protocol import Boot, Listener, ProcessSpec, ProcessView, State
 
 SPEC = ProcessSpec(key="a.0", argv=("true",), log="/x.log", env={"A": "b"}, grace=3)

@@ -13,7 +13,7 @@ import pytest
 
 from mizzen.supervisor.client import ask
 from mizzen.supervisor.launch import launch
-from mizzen.supervisor.process import WITHOUT_SECRETS
+from mizzen.supervisor.processes.process import WITHOUT_SECRETS
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 from tests.support.supervised import Supervised, until
 

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from mizzen.supervisor import procfs, survivors
 from mizzen.supervisor.client import SupervisorGone, Tether, ask
-from mizzen.supervisor.home import read_json, write_json
+from mizzen.supervisor.data_dir import read_json, write_json
 from mizzen.supervisor.launch import StartFailed, alive, launch, settled
+from mizzen.supervisor.processes import procfs, survivors
 from mizzen.supervisor.protocol import Listener, State
 from tests.support.supervised import IGNORES_TERM, KEEPS, SLEEPS, Supervised, until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.protocol.gateway_files.counts import write
-from mizzen.supervisor import procfs
+from mizzen.supervisor.processes import procfs
 from mizzen.usage.history import COARSE_SECONDS, FINE_SECONDS
 from mizzen.usage.inventory import Known, Served, Work
 from mizzen.usage.processes import SUPERVISOR, Processes

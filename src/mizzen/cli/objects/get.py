@@ -199,7 +199,7 @@ def _refuse_elsewhere(name: str, data_dir: Path | None) -> None:
 def _access_logs(data_dir: Path | None) -> list[Path]:
     """Those of all gateways."""
     from mizzen.sdk.connection import locate
-    from mizzen.supervisor.home import Home
+    from mizzen.supervisor.data_dir import Home
 
     folder = Home.of(locate.data_dir_of(data_dir)).logs
     if found := sorted(folder.glob(f"{_ACCESS}.*.log")):
@@ -212,7 +212,7 @@ def _access_logs(data_dir: Path | None) -> list[Path]:
 
 def _log_file(process: str, data_dir: Path | None) -> Path:
     from mizzen.sdk.connection import locate
-    from mizzen.supervisor.home import Home
+    from mizzen.supervisor.data_dir import Home
 
     folder = Home.of(locate.data_dir_of(data_dir)).logs
     candidates = [folder / f"{process}.log", folder / f"{process}-0.log"]

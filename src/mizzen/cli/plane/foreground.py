@@ -22,8 +22,8 @@ from mizzen.cli.plane import shutdown, status_line, welcome
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.connection import locate, stop
 from mizzen.sdk.connection.tether import KeptTether
-from mizzen.supervisor import client, launch, notify
-from mizzen.supervisor.home import Home
+from mizzen.supervisor import client, launch, systemd_notify
+from mizzen.supervisor.data_dir import Home
 
 if TYPE_CHECKING:
     from mizzen.settings import Settings
@@ -41,15 +41,15 @@ def run(settings: Settings, flags: Mapping[str, Any], *, demo: bool, detach: boo
         place = locate.in_data_dir(settings.root)
         asyncio.run(welcome.show(place, settings.root, strangers=settings.loopback and settings.anonymous))
         if tether is None:
-            if not detach and notify.expected():
+            if not detach and systemd_notify.expected():
                 raise errors.Conflict(
                     f"a plane that is no service runs in {home.data_dir}",
                     hint="'mizzen down' first, then start the service",
                 )
             return
-        notify.tell("READY=1", f"STATUS=control API {place.control_url}, inference API {place.inference_url}")
+        systemd_notify.tell("READY=1", f"STATUS=control API {place.control_url}, inference API {place.inference_url}")
         status_line.watch(place, tether, interrupts)
-        notify.tell("STOPPING=1")
+        systemd_notify.tell("STOPPING=1")
         if interrupts.count:
             shutdown.stop(home, interrupts)
         elif tether.lost:

@@ -10,7 +10,7 @@ from mizzen.cli import output
 from mizzen.cli.interrupts import Interrupts
 from mizzen.sdk.connection import stop as connection_stop
 from mizzen.supervisor import client
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 
 
 def stop(home: Home, interrupts: Interrupts) -> None:

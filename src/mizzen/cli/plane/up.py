@@ -17,7 +17,7 @@ from mizzen.cli.session import DataDir, Output
 
 if TYPE_CHECKING:
     from mizzen.sdk.connection.locate import Place
-    from mizzen.supervisor.home import Home
+    from mizzen.supervisor.data_dir import Home
 
 _PATIENCE: Final = 2.0
 _TOLD: Final = ("key", "state", "pid", "restarts", "message")
@@ -88,7 +88,7 @@ def down(
       mizzen down --keep-training
     """
     from mizzen.sdk.connection import locate, stop
-    from mizzen.supervisor.home import Home
+    from mizzen.supervisor.data_dir import Home
 
     folder = locate.data_dir_of(data_dir)
     home = Home.of(folder)
@@ -108,7 +108,7 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
     """
     from mizzen.sdk.connection import locate
     from mizzen.supervisor import client
-    from mizzen.supervisor.home import Home
+    from mizzen.supervisor.data_dir import Home
 
     home = Home.of(locate.data_dir_of(data_dir))
     with _told_what_trains(home):

@@ -43,7 +43,7 @@ from mizzen.errors import Invalid, NoRoom, NotFound, Unavailable
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec, WorkloadStatus
 from mizzen.supervisor.client import Client, Refused, SupervisorGone
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import ProcessView, State
 
 LONGEST_ANSWER = 65.0

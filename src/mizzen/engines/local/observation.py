@@ -11,7 +11,7 @@ from mizzen.engines.local.http_probe import PACE, HttpProbe, Pace, Target
 from mizzen.engines.local.process_specs import Place, split_key
 from mizzen.kinds.parts.signatures import Signature
 from mizzen.supervisor.client import Client, SupervisorGone
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import ProcessView, State
 
 _RECONNECT = 0.1

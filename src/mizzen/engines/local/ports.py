@@ -19,7 +19,7 @@ from mizzen.engines.local import http_env
 from mizzen.engines.local.process_specs import Place
 from mizzen.errors import Unavailable
 from mizzen.kinds.workload import ReplicaStatus
-from mizzen.supervisor.home import Home, read_json
+from mizzen.supervisor.data_dir import Home, read_json
 from mizzen.supervisor.protocol import ProcessView, State
 
 CHOICE = range(20_000, 30_000)

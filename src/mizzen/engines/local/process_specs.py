@@ -16,7 +16,7 @@ from mizzen.engines.local.http_probe import HOST, Target
 from mizzen.kinds.rules import workload_template
 from mizzen.kinds.text.quantities import amount
 from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, ReplicaState, ReplicaStatus, WorkloadSpec
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import KEPT_MEMORY, ProcessSpec, ProcessView, State
 
 SAID_NOTHING = Said()

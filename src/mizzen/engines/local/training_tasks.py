@@ -18,7 +18,7 @@ from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec, WorkloadStatus
 from mizzen.supervisor.client import Client, Refused, SupervisorGone
-from mizzen.supervisor.home import Home, read_json
+from mizzen.supervisor.data_dir import Home, read_json
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 
 

@@ -19,7 +19,7 @@ from mizzen.access.refusal_lines import LONGEST
 from mizzen.access.safe_text import plain
 from mizzen.gateway.inference.protocols import Options
 from mizzen.gateway.request import url_paths
-from mizzen.supervisor.rotation import aside, shift
+from mizzen.supervisor.processes.log_rotation import aside, shift
 
 Logged = Literal["off", "errors", "all"]
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mizzen import errors
 from mizzen.supervisor import launch
-from mizzen.supervisor.home import Home, UnusableHome
+from mizzen.supervisor.data_dir import Home, UnusableHome
 
 DEFAULT_DATA_DIR: Final = ".mizzen"
 _VARIABLE: Final = "MIZZEN_TOKEN"

@@ -18,7 +18,7 @@ from mizzen.sdk.handles.model import Model
 from mizzen.sdk.handles.monitor import Monitor
 from mizzen.sdk.sync import Plane
 from mizzen.supervisor.client import SupervisorGone
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 
 __all__ = ["Graph", "Job", "MizzenWarning", "Model", "Monitor", "Plane", "connect", "start"]
 

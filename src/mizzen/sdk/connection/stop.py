@@ -8,8 +8,9 @@ from collections.abc import Collection
 from typing import Final
 
 from mizzen import errors
-from mizzen.supervisor import client, procfs, survivors
-from mizzen.supervisor.home import Home
+from mizzen.supervisor import client
+from mizzen.supervisor.data_dir import Home
+from mizzen.supervisor.processes import procfs, survivors
 
 PARTS: Final = re.compile(r"plane|supervisor|gateway-\d+")
 """The processes of every plane; all others serve models or train them, and their keys are made of uids."""

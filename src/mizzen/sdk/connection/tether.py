@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 from mizzen.supervisor.client import SupervisorGone, Tether
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 
 REVIVAL: Final = 10.0
 """Seconds a killed supervisor may take to be brought back, before it is given up for lost."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from mizzen.engines.local.environments import build_output, installers, interpreters
 from mizzen.engines.local.environments.spec import EnvironmentPlace, Whole
-from mizzen.supervisor.home import read_json, write_json
+from mizzen.supervisor.data_dir import read_json, write_json
 
 _REMEMBERED = 40
 _TRIED = "import sys, numpy; print(f'Python {sys.version.split()[0]} with numpy {numpy.__version__}')"

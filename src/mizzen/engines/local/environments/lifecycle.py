@@ -36,7 +36,7 @@ from mizzen.engines.local.process_specs import Built, Obstacle
 from mizzen.errors import NoRoom
 from mizzen.kinds.workload import Environment
 from mizzen.supervisor.client import Client, SupervisorGone
-from mizzen.supervisor.home import Home, read_json, write_json
+from mizzen.supervisor.data_dir import Home, read_json, write_json
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 
 AT_ONCE = 2

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from mizzen.kinds.text import requirements
-from mizzen.supervisor.home import read_json
+from mizzen.supervisor.data_dir import read_json
 
 if TYPE_CHECKING:
     from mizzen.kinds.workload import Environment  # with pydantic, which would be half of a builder's start

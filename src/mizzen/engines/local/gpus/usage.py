@@ -16,7 +16,7 @@ from mizzen.engines.local.gpus.allocation import Device, Holding
 from mizzen.engines.local.process_specs import Obstacle, Place
 from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.workload import WorkloadSpec
-from mizzen.supervisor.home import Home, read_json
+from mizzen.supervisor.data_dir import Home, read_json
 from mizzen.supervisor.protocol import State
 
 _ENDED = frozenset({State.FAILED, State.GONE})

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mizzen.supervisor import procfs
-from mizzen.supervisor.exits import Exits
-from mizzen.supervisor.home import Home, read_json, write_json
+from mizzen.supervisor.data_dir import Home, read_json, write_json
+from mizzen.supervisor.processes import procfs
+from mizzen.supervisor.processes.exits import Exits
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 
 CANNOT_START = 127

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
-from mizzen.supervisor import procfs
+from mizzen.supervisor.processes import procfs
 
 Ended = Callable[[int | None], None]
 """Called with the exit code; 128 + s after signal s; None when it cannot be known."""

@@ -17,10 +17,10 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from mizzen.supervisor import procfs
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.listeners import VARIABLE
-from mizzen.supervisor.process import Record
+from mizzen.supervisor.processes import procfs
+from mizzen.supervisor.processes.process import Record
 from mizzen.supervisor.protocol import Boot
 
 _KILL_WAIT = 2.0
