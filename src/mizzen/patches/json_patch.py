@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from mizzen.errors import BadRequest, Invalid, TooLarge
-from mizzen.patches.fields import same
+from mizzen.patches.field_sets import same
 
 MOST_OPERATIONS: Final = 10_000
 MOST_COPIED: Final = 3 << 20

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.patches import fields, managed
-from mizzen.patches.managed import Clashes, Manager
+from mizzen.patches import field_sets, managed_fields
+from mizzen.patches.managed_fields import Clashes, Manager
 from tests.support.examples import examples
 from tests.unit.patches.documents import OBJECTS
 
@@ -62,7 +62,7 @@ class Reference:
     def value(self, leaves: Table, path: Path) -> Any:
         inside = {one[len(path) :]: value for one, value in leaves.items() if within(one, path)}
         if not inside:
-            return fields.MISSING
+            return field_sets.MISSING
         return inside[()] if () in inside else tree(inside)
 
     def apply(self, wanted: Table, by: str, *, force: bool) -> bool:
@@ -92,7 +92,7 @@ class Reference:
                 one: {}
                 for one in staying
                 if within(path, one)
-                and self.value(after, one) is fields.MISSING
+                and self.value(after, one) is field_sets.MISSING
                 and isinstance(self.value(self.live, one), dict)
             }
         self.live = after
@@ -102,15 +102,15 @@ class Reference:
 
     def hurt(self, path: Path, after: Table) -> bool:
         there, then = self.value(self.live, path), self.value(after, path)
-        if there is fields.MISSING:
+        if there is field_sets.MISSING:
             return False
         if isinstance(there, dict) and isinstance(then, dict):
             return False  # owning an object without members is owning that there is one
-        return then is fields.MISSING or not fields.same(there, then)
+        return then is field_sets.MISSING or not field_sets.same(there, then)
 
     def update(self, new: Table, by: str) -> None:
         changed = {
-            path for path, value in new.items() if path not in self.live or not fields.same(self.live[path], value)
+            path for path, value in new.items() if path not in self.live or not field_sets.same(self.live[path], value)
         }
         gone = set(self.live) - set(new)
         for paths in self.owners.values():
@@ -121,7 +121,7 @@ class Reference:
 
     def tidy(self) -> None:
         for paths in self.owners.values():
-            paths -= {path for path in paths if self.value(self.live, path) is fields.MISSING}
+            paths -= {path for path in paths if self.value(self.live, path) is field_sets.MISSING}
         self.owners = {owner: paths for owner, paths in self.owners.items() if paths}
 
 
@@ -140,13 +140,15 @@ def test_a_history_of_writes_agrees_with_the_reference(writes: list[tuple[str, s
     managers: tuple[Manager, ...] = ()
     for number, (how, by, document) in enumerate(writes):
         if how == "update":
-            managers = managed.updated(live, managers, document, by, time=str(number))
+            managers = managed_fields.updated(live, managers, document, by, time=str(number))
             live = document
             reference.update(table(document), by)
         else:
             before = copy.deepcopy(live)
             try:
-                live, managers = managed.applied(live, managers, document, by, time=str(number), force=how == "force")
+                live, managers = managed_fields.applied(
+                    live, managers, document, by, time=str(number), force=how == "force"
+                )
             except Clashes:
                 assert how == "apply"
                 assert not reference.apply(table(document), by, force=False)
@@ -156,7 +158,7 @@ def test_a_history_of_writes_agrees_with_the_reference(writes: list[tuple[str, s
         assert table(live) == reference.live
         owners = {(manager.name, manager.operation): set(manager.owned) for manager in managers}
         assert owners == reference.owners
-        assert managed.from_wire(managed.to_wire(managers, "v1")) == managers
+        assert managed_fields.from_wire(managed_fields.to_wire(managers, "v1")) == managers
 
 
 @given(WRITES, OBJECTS)
@@ -164,32 +166,32 @@ def test_applying_the_same_again_changes_nothing(writes: list[tuple[str, str, di
     live: dict[str, Any] = {}
     managers: tuple[Manager, ...] = ()
     for _, by, wanted in writes:
-        live, managers = managed.applied(live, managers, wanted, by, time="1", force=True)
-    once = managed.applied(live, managers, document, "ann", time="2", force=True)
-    assert managed.applied(*once, document, "ann", time="3", force=False) == once
+        live, managers = managed_fields.applied(live, managers, wanted, by, time="1", force=True)
+    once = managed_fields.applied(live, managers, document, "ann", time="2", force=True)
+    assert managed_fields.applied(*once, document, "ann", time="3", force=False) == once
 
 
 def test_a_conflict_names_the_field_and_its_owner() -> None:
-    live, managers = managed.applied({}, (), {"spec": {"replicas": 1, "env": [1]}}, "ann", time="1", force=False)
+    live, managers = managed_fields.applied({}, (), {"spec": {"replicas": 1, "env": [1]}}, "ann", time="1", force=False)
     with pytest.raises(Clashes) as caught:
-        managed.applied(live, managers, {"spec": {"replicas": 2, "env": [1]}}, "bob", time="2", force=False)
+        managed_fields.applied(live, managers, {"spec": {"replicas": 2, "env": [1]}}, "bob", time="2", force=False)
     [clash] = caught.value.clashes
     assert (clash.path, clash.owner.name) == (("spec", "replicas"), "ann")
 
 
 def test_force_takes_a_field_and_what_its_owner_leaves_out_then_stays() -> None:
-    live, managers = managed.applied({}, (), {"spec": {"replicas": 1, "x": 1}}, "ann", time="1", force=False)
-    live, managers = managed.applied(live, managers, {"spec": {"replicas": 2}}, "bob", time="2", force=True)
-    live, managers = managed.applied(live, managers, {"spec": {"y": 1}}, "ann", time="3", force=False)
+    live, managers = managed_fields.applied({}, (), {"spec": {"replicas": 1, "x": 1}}, "ann", time="1", force=False)
+    live, managers = managed_fields.applied(live, managers, {"spec": {"replicas": 2}}, "bob", time="2", force=True)
+    live, managers = managed_fields.applied(live, managers, {"spec": {"y": 1}}, "ann", time="3", force=False)
     assert live == {"spec": {"replicas": 2, "y": 1}}
 
 
 def test_the_wire_form_is_that_of_kubernetes() -> None:
-    _, managers = managed.applied(
+    _, managers = managed_fields.applied(
         {}, (), {"metadata": {"labels": {"a": "b"}}, "spec": {"dag": {}, "n": [1]}}, "ann", time="2026-01-01T00:00:00Z",
         force=False,
     )  # fmt: skip
-    assert managed.to_wire(managers, "mizzen.dev/v1alpha1") == [
+    assert managed_fields.to_wire(managers, "mizzen.dev/v1alpha1") == [
         {
             "manager": "ann", "operation": "Apply", "apiVersion": "mizzen.dev/v1alpha1",
             "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1",
@@ -202,30 +204,30 @@ def test_the_wire_form_is_that_of_kubernetes() -> None:
     "entries", [None, 1, [1], [{}], [{"manager": 1, "operation": "Apply"}], [{"manager": "a", "operation": "Read"}]]
 )
 def test_entries_that_make_no_sense_are_passed_over(entries: Any) -> None:
-    assert managed.from_wire(entries) == ()
+    assert managed_fields.from_wire(entries) == ()
 
 
 def test_keys_and_values_of_lists_stand_for_their_list() -> None:
     theirs = {"f:spec": {"f:env": {'k:{"name":"a"}': {"f:value": {}}}, "f:set": {'v:"x"': {}}}}
-    assert fields.from_wire(theirs) == {("spec", "env"), ("spec", "set")}
+    assert field_sets.from_wire(theirs) == {("spec", "env"), ("spec", "set")}
 
 
 def test_of_many_updaters_the_oldest_become_one() -> None:
     live: dict[str, Any] = {}
-    live, managers = managed.applied(live, (), {"applied": 1}, "ann", time="00", force=False)
+    live, managers = managed_fields.applied(live, (), {"applied": 1}, "ann", time="00", force=False)
     for number in range(1, 14):
         before, live = live, {**live, f"f{number:02}": 1}
-        managers = managed.updated(before, managers, live, f"tool-{number:02}", time=f"{number:02}")
+        managers = managed_fields.updated(before, managers, live, f"tool-{number:02}", time=f"{number:02}")
     held = {(one.name, str(one.operation)): (one.time, {*one.owned}) for one in managers}
     assert held.pop(("ann", "Apply")) == ("00", {("applied",)}), "who applies is told apart always"
     assert held.pop(("ancient-changes", "Update")) == ("04", {(f"f{number:02}",) for number in range(1, 5)})
     assert held == {(f"tool-{number:02}", "Update"): (f"{number:02}", {(f"f{number:02}",)}) for number in range(5, 14)}
     with pytest.raises(Clashes):
-        managed.applied(live, managers, {"f01": 2}, "ann", time="20", force=False)
+        managed_fields.applied(live, managers, {"f01": 2}, "ann", time="20", force=False)
 
 
 def test_who_wrote_through_a_subresource_is_read_apart() -> None:
     manager = Manager("ann", "Update", "1", frozenset({("status", "current")}))
-    entries = managed.to_wire([manager], "v1", "status")
+    entries = managed_fields.to_wire([manager], "v1", "status")
     assert entries[0]["subresource"] == "status"
-    assert (managed.from_wire(entries), managed.from_wire(entries, "status")) == ((), (manager,))
+    assert (managed_fields.from_wire(entries), managed_fields.from_wire(entries, "status")) == ((), (manager,))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from mizzen.patches.merge import merged
+from mizzen.patches.merge_patch import merged
 from tests.unit.patches.documents import OBJECTS, VALUES
 
 EXAMPLES_OF_THE_RFC: list[tuple[Any, Any, Any]] = [

@@ -89,7 +89,7 @@ class Meta:
     owners: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
     managed: tuple[Mapping[str, Any], ...] = ()
-    """Who owns which field, as `managedFields` says it; `patches/managed.py` reads and writes it."""
+    """Who owns which field, as `managedFields` says it; `patches/managed_fields.py` reads and writes it."""
 
     def wire(self) -> dict[str, Any]:
         data: dict[str, Any] = {"name": self.name, "namespace": self.namespace}

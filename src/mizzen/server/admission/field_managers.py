@@ -1,4 +1,4 @@
-"""Field managers of objects: who, by which hand, owns which of their fields. `patches/managed.py` has the rules."""
+"""Field managers of objects: who, by which hand, owns which of their fields. `patches/managed_fields.py` has the rules."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mizzen.errors import BadRequest, Conflict, Fault
 from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, API_VERSION, Resource, format_time
 from mizzen.kinds.training import IDEMPOTENCY_ANNOTATION, TRUSTED_ANNOTATION
 from mizzen.manifests.canonical import LAST_APPLIED
-from mizzen.patches import managed
-from mizzen.patches.managed import Clash, Clashes, Manager
+from mizzen.patches import managed_fields
+from mizzen.patches.managed_fields import Clash, Clashes, Manager
 from mizzen.server.admission.decode import OURS
 
 LONGEST_NAME = 128
@@ -40,7 +40,9 @@ def name_of(request: Request, said: str) -> str:
 def after_update(old: Resource | None, new: Resource, by: str, now: datetime) -> Resource:
     """`new` with its managers, after it was written by any other way than apply."""
     before = {} if old is None else ownable(old)
-    owners = managed.updated(before, managed.from_wire(list(new.meta.managed)), ownable(new), by, time=format_time(now))
+    owners = managed_fields.updated(
+        before, managed_fields.from_wire(list(new.meta.managed)), ownable(new), by, time=format_time(now)
+    )
     return with_managers(new, owners)
 
 
@@ -52,15 +54,15 @@ def by_plane(old: Resource | None, new: Resource, now: datetime) -> Resource:
 def decided(old: Resource, new: Resource, now: datetime) -> Resource:
     """The same, when what they decided is kept in the status. What controllers report there is owned by nobody:
     nothing can be in conflict with it, and they write often."""
-    owners = managed.updated(
+    owners = managed_fields.updated(
         {STATUS: dict(old.status)},
-        managed.from_wire(list(new.meta.managed), STATUS),
+        managed_fields.from_wire(list(new.meta.managed), STATUS),
         {STATUS: dict(new.status)},
         PLANE,
         time=format_time(now),
     )
     others = (entry for entry in new.meta.managed if entry.get("subresource") != STATUS)
-    return _with_entries(new, (*others, *managed.to_wire(owners, API_VERSION, STATUS)))
+    return _with_entries(new, (*others, *managed_fields.to_wire(owners, API_VERSION, STATUS)))
 
 
 def applied(
@@ -68,9 +70,9 @@ def applied(
 ) -> tuple[dict[str, Any], tuple[Manager, ...]]:
     """The whole document that is wanted once `body` is applied, and who owns what then. Conflict."""
     live = {} if old is None else ownable(old)
-    owners = () if old is None else managed.from_wire(list(old.meta.managed))
+    owners = () if old is None else managed_fields.from_wire(list(old.meta.managed))
     try:
-        document, left = managed.applied(live, owners, _part(body), by, time=format_time(now), force=force)
+        document, left = managed_fields.applied(live, owners, _part(body), by, time=format_time(now), force=force)
     except Clashes as error:
         raise _conflict(error.clashes) from error
     metadata = {**(body.get("metadata") or {}), **document.get("metadata", {})}
@@ -87,7 +89,7 @@ def applied(
 def with_managers(resource: Resource, owners: tuple[Manager, ...]) -> Resource:
     """Who wrote through a subresource stays as it is."""
     others = (entry for entry in resource.meta.managed if entry.get("subresource"))
-    return _with_entries(resource, (*managed.to_wire(owners, API_VERSION), *others))
+    return _with_entries(resource, (*managed_fields.to_wire(owners, API_VERSION), *others))
 
 
 def ownable(resource: Resource) -> dict[str, Any]:

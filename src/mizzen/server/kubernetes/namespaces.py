@@ -19,8 +19,8 @@ from mizzen.errors import AlreadyExists, BadRequest, Conflict, Forbidden, NotFou
 from mizzen.kinds import catalog
 from mizzen.kinds.events_and_namespaces import CORE_VERSION
 from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, DEFAULT_NAMESPACE, Resource, format_time
-from mizzen.patches import json_patch, merge
-from mizzen.patches.managed import Manager
+from mizzen.patches import json_patch, merge_patch
+from mizzen.patches.managed_fields import Manager
 from mizzen.server.admission import create_guards, field_managers, field_validation, namespaced_store
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http import warning_headers
@@ -103,7 +103,7 @@ async def patch(request: Request) -> Response:
     if query.text("force"):
         raise BadRequest("force is for apply")
     kinds = {
-        write.MERGE: merge.merged,
+        write.MERGE: merge_patch.merged,
         write.JSON: json_patch.patched,
         strategic_merge.MEDIA_TYPE: strategic_merge.merged,
     }

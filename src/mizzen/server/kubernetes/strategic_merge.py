@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mizzen.errors import BadRequest
-from mizzen.patches import merge
+from mizzen.patches import merge_patch
 
 MEDIA_TYPE = "application/strategic-merge-patch+json"
 
@@ -23,7 +23,7 @@ def merged(document: Mapping[str, Any], patch: Any) -> Any:
         raise BadRequest("a strategic merge patch is an object")
     metadata = patch.get("metadata")
     if not isinstance(metadata, Mapping):
-        return merge.merged(document, _plain(patch))
+        return merge_patch.merged(document, _plain(patch))
     held = document.get("metadata")
     there: list[Any] = held.get("finalizers") or [] if isinstance(held, Mapping) else []
     added, gone = metadata.get("finalizers"), metadata.get(DELETE)
@@ -31,7 +31,7 @@ def merged(document: Mapping[str, Any], patch: Any) -> Any:
     if isinstance(added, list) or isinstance(gone, list):
         kept = [name for name in there if name not in (gone or ())]
         rest["finalizers"] = [*kept, *(name for name in added or () if name not in kept)]
-    return merge.merged(document, _plain({**patch, "metadata": rest}))
+    return merge_patch.merged(document, _plain({**patch, "metadata": rest}))
 
 
 def _plain(patch: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from mizzen.errors import BadRequest, Fault, Invalid, NotFound
 from mizzen.kinds.schema.findings import Warn, unknown
 from mizzen.kinds.schema.resource import Resource
-from mizzen.patches import json_patch, merge
+from mizzen.patches import json_patch, merge_patch
 from mizzen.server.admission import field_validation
 from mizzen.server.admission.field_validation import Strictness
 from mizzen.server.http.query import Query
@@ -54,7 +54,7 @@ async def patch(request: Request) -> Response:
     await request_path.found(request, "write")
     query = Query(request, *write.QUERY, "force")
     sent, strictness = await read_patch(request, write.PATCHES), field_validation.of(query)
-    make = json_patch.patched if sent.media_type == write.JSON else merge.merged
+    make = json_patch.patched if sent.media_type == write.JSON else merge_patch.merged
 
     def wanted(old: Resource) -> Wish:
         return _scaled(old, make(shown(old), sent.body), strictness)

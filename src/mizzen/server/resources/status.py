@@ -18,7 +18,7 @@ from starlette.routing import Route
 from mizzen.errors import BadRequest, Conflict, Fault, Invalid
 from mizzen.kinds.schema.findings import faults_of
 from mizzen.kinds.schema.resource import Resource
-from mizzen.patches import json_patch, merge
+from mizzen.patches import json_patch, merge_patch
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import plane_of
 from mizzen.server.http.query import Query
@@ -55,7 +55,7 @@ async def patch(request: Request) -> Response:
     await _allowed(request)
     query = Query(request, *QUERY)
     sent = await read_patch(request, write.PATCHES)
-    make = json_patch.patched if sent.media_type == write.JSON else merge.merged
+    make = json_patch.patched if sent.media_type == write.JSON else merge_patch.merged
     return await _written(request, lambda old: make(old.wire(), sent.body), query, sent.size)
 
 

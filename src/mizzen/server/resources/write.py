@@ -19,8 +19,8 @@ from mizzen.errors import BadRequest, Conflict, NotFound
 from mizzen.kinds.catalog import Kind
 from mizzen.kinds.schema.findings import Context, Warn
 from mizzen.kinds.schema.resource import Meta, Resource
-from mizzen.patches import json_patch, merge
-from mizzen.patches.managed import Manager
+from mizzen.patches import json_patch, merge_patch
+from mizzen.patches.managed_fields import Manager
 from mizzen.server.admission import (
     create_guards,
     decode,
@@ -94,7 +94,7 @@ async def patch(request: Request) -> Response:
     await request_path.found(request, "write")
     if query.text("force"):
         raise BadRequest("force is for apply")
-    make = merge.merged if sent.media_type == MERGE else json_patch.patched
+    make = merge_patch.merged if sent.media_type == MERGE else json_patch.patched
     return await changed(request, lambda old: Wish(_whole(make(old.wire(), sent.body))), query, size=sent.size)
 
 

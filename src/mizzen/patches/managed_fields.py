@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from mizzen.patches import fields
-from mizzen.patches.fields import Fields, Path
+from mizzen.patches import field_sets
+from mizzen.patches.field_sets import Fields, Path
 
 Operation = Literal["Apply", "Update"]
 
@@ -60,7 +60,7 @@ def applied(
     An object that is not there yet is an empty `live` without managers.
     """
     managers = tuple(managers)
-    owned = fields.leaves(wanted)
+    owned = field_sets.leaves(wanted)
     before = next((manager for manager in managers if manager.is_(by, "Apply")), None)
     others = [manager for manager in managers if manager is not before]
     clashes = tuple(_clashes(live, wanted, owned, others))
@@ -74,11 +74,11 @@ def applied(
     result = _merged(live, wanted)
     if before is not None:
         staying = owned.union(*(other.owned for other in left))
-        holding = fields.Overlaps(staying).above
+        holding = field_sets.Overlaps(staying).above
         gone = [path for path in before.owned if path not in staying and path not in holding]
-        result = fields.without(result, gone, keep=staying)
+        result = field_sets.without(result, gone, keep=staying)
     mine = Manager(by, "Apply", time, owned)
-    if before is not None and before.owned == owned and fields.same(result, dict(live)):
+    if before is not None and before.owned == owned and field_sets.same(result, dict(live)):
         mine = before  # saying the same again changes nothing, not even the time
     return result, _tidy(_in_place(managers, [*left, mine]), result)
 
@@ -87,8 +87,8 @@ def updated(
     old: Mapping[str, Any], managers: Iterable[Manager], new: Mapping[str, Any], by: str, *, time: str
 ) -> tuple[Manager, ...]:
     """Who owns what after `by` made `new` of `old` by any other write than apply."""
-    changed, gone = fields.differing(old, new)
-    lost = fields.Overlaps(changed | gone)
+    changed, gone = field_sets.differing(old, new)
+    lost = field_sets.Overlaps(changed | gone)
     managers = tuple(managers)
     left = [replace(one, owned=frozenset(path for path in one.owned if path not in lost)) for one in managers]
     if changed or gone:
@@ -103,7 +103,7 @@ def to_wire(managers: Iterable[Manager], api_version: str, subresource: str = ""
     return [
         {
             "manager": manager.name, "operation": manager.operation, "apiVersion": api_version, "time": manager.time,
-            "fieldsType": "FieldsV1", "fieldsV1": fields.to_wire(manager.owned), **through,
+            "fieldsType": "FieldsV1", "fieldsV1": field_sets.to_wire(manager.owned), **through,
         }
         for manager in managers
     ]  # fmt: skip
@@ -117,7 +117,7 @@ def from_wire(entries: Any, subresource: str = "") -> tuple[Manager, ...]:
             continue
         name, operation, time = entry.get("manager"), entry.get("operation"), entry.get("time")
         if isinstance(name, str) and operation in ("Apply", "Update"):
-            owned = fields.from_wire(entry.get("fieldsV1"))
+            owned = field_sets.from_wire(entry.get("fieldsV1"))
             found.append(Manager(name, operation, time if isinstance(time, str) else "", owned))
     return tuple(found)
 
@@ -125,24 +125,24 @@ def from_wire(entries: Any, subresource: str = "") -> tuple[Manager, ...]:
 def _clashes(
     live: Mapping[str, Any], wanted: Mapping[str, Any], owned: Fields, others: Iterable[Manager]
 ) -> Iterable[Clash]:
-    applied_now = fields.Overlaps(owned)
+    applied_now = field_sets.Overlaps(owned)
     for other in others:
         for path in sorted(other.owned):
             if path in applied_now and not _agree(live, wanted, path, applied_now):
                 yield Clash(path, other)
 
 
-def _agree(live: Mapping[str, Any], wanted: Mapping[str, Any], theirs: Path, applied_now: fields.Overlaps) -> bool:
+def _agree(live: Mapping[str, Any], wanted: Mapping[str, Any], theirs: Path, applied_now: field_sets.Overlaps) -> bool:
     """Would what is applied leave this field as it is?"""
-    there = fields.value_at(live, theirs)
-    if there is fields.MISSING:
+    there = field_sets.value_at(live, theirs)
+    if there is field_sets.MISSING:
         return True  # owned by name only; nothing is taken from anybody
     mine = applied_now.holder(theirs)
     if mine is None:
         return isinstance(there, Mapping)  # members are applied: they join an object, and would replace anything else
-    before, after = fields.value_at(live, mine), fields.value_at(wanted, mine)
+    before, after = field_sets.value_at(live, mine), field_sets.value_at(wanted, mine)
     joins = isinstance(before, Mapping) and isinstance(after, Mapping) and not after
-    return joins or fields.same(before, after)
+    return joins or field_sets.same(before, after)
 
 
 def _merged(live: Any, wanted: Any) -> Any:
@@ -164,7 +164,9 @@ def _tidy(managers: Iterable[Manager], document: Mapping[str, Any]) -> tuple[Man
     held = (
         replace(
             manager,
-            owned=frozenset(path for path in manager.owned if fields.value_at(document, path) is not fields.MISSING),
+            owned=frozenset(
+                path for path in manager.owned if field_sets.value_at(document, path) is not field_sets.MISSING
+            ),
         )
         for manager in managers
     )
