@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.derived import crds, dashboard, descriptors, door, inference, openapi
+from tools.derived import crds, dashboard, descriptors, inference, kubernetes_openapi, openapi
 from tools.reference import cli, conditions, errors, http, kinds, modules, sdk, settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,7 +27,7 @@ FOLDERS = (
     "docs/reference/**/*.md",
     "deploy/crds/*.yaml",
     "deploy/grafana/*.json",
-    "src/mizzen/server/door/openapi/**/*.json",
+    "src/mizzen/server/kubernetes/openapi/**/*.json",
 )
 """Hold nothing but derived files."""
 
@@ -35,7 +35,7 @@ FOLDERS = (
 def files() -> dict[str, str | bytes]:
     """Path to content, of all of them."""
     pages = {name: page() for name, page in PAGES.items()} | kinds.pages() | modules.pages()
-    pages |= crds.pages() | openapi.pages() | inference.pages() | door.pages() | dashboard.pages()
+    pages |= crds.pages() | openapi.pages() | inference.pages() | kubernetes_openapi.pages() | dashboard.pages()
     return {**pages, **descriptors.files()}
 
 

@@ -165,7 +165,7 @@ def test_every_error_is_documented() -> None:
 
 
 def test_every_code_of_the_inference_api_is_documented() -> None:
-    trees = [ast.parse(file.read_text("utf-8")) for file in sorted(SOURCE.glob("gateway/*.py"))]
+    trees = [ast.parse(file.read_text("utf-8")) for file in sorted(SOURCE.glob("gateway/**/*.py"))]
     numbers = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     codes = {code.value for code in HTTPStatus if code >= HTTPStatus.BAD_REQUEST} | {metrics.GONE}
     assert numbers & codes == set(GATEWAY)

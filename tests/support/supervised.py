@@ -28,7 +28,7 @@ IGNORES_TERM = (
 
 KEEPS = """
 import asyncio, json, os, pathlib
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.revive import keep
 print("keeping", flush=True)
 home = Home.of(pathlib.Path(os.environ["MIZZEN_DATA_DIR"]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.derived import door_shapes
+from tools.derived import kubernetes_schemas
 from tools.derived.shapes import FLAG, OPEN, Schema, always, many, needs, ref, shape, text
 
 _VERSION = always(shape("", groupVersion=text("With its group."), version=text("Without it.")))
@@ -77,11 +77,11 @@ CORE: dict[str, Schema] = {
     **{
         name: _kind(schema, version, name)
         for name, version, schema in (
-            ("Namespace", "v1", door_shapes.NAMESPACE),
-            ("Event", "v1", door_shapes.EVENT),
-            ("SelfSubjectAccessReview", "authorization.k8s.io/v1", door_shapes.ACCESS_REVIEW),
-            ("SelfSubjectRulesReview", "authorization.k8s.io/v1", door_shapes.RULES_REVIEW),
-            ("SelfSubjectReview", "authentication.k8s.io/v1", door_shapes.SELF_REVIEW),
+            ("Namespace", "v1", kubernetes_schemas.NAMESPACE),
+            ("Event", "v1", kubernetes_schemas.EVENT),
+            ("SelfSubjectAccessReview", "authorization.k8s.io/v1", kubernetes_schemas.ACCESS_REVIEW),
+            ("SelfSubjectRulesReview", "authorization.k8s.io/v1", kubernetes_schemas.RULES_REVIEW),
+            ("SelfSubjectReview", "authentication.k8s.io/v1", kubernetes_schemas.SELF_REVIEW),
         )
     },
     "NamespaceList": _listed("Namespace"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
-FOLDER = "src/mizzen/gateway/grpc"
+FOLDER = "src/mizzen/gateway/grpc/wire"
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _OLDER = ("reflection.proto", "reflection_v1alpha.proto", "grpc.reflection.v1;", "grpc.reflection.v1alpha;")
 

@@ -1,7 +1,7 @@
 """src/mizzen/gateway/http/openapi.json: the inference API as an OpenAPI 3.0 document, from the paths of the gateway.
 
-Each path of `mizzen.gateway.request.url_paths` needs a row in `ANSWERS`, under what it asks for. Paths that name a namespace, or
-a version, are operations of their own, since OpenAPI knows no optional parts of a path.
+Each path of `mizzen.gateway.request.url_paths` needs a row in `ANSWERS`, under what it asks for. Paths that name a
+namespace, or a version, are operations of their own, since OpenAPI knows no optional parts of a path.
 """
 
 from __future__ import annotations

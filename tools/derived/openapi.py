@@ -1,4 +1,5 @@
-"""src/mizzen/server/admin/openapi.json: the control API as an OpenAPI 3.0 document, from the kinds and the operations."""
+"""src/mizzen/server/admin/openapi.json: the control API as an OpenAPI 3.0 document, from the kinds and the
+operations."""
 
 from __future__ import annotations
 

@@ -487,7 +487,8 @@ _NAMESPACES: tuple[Operation, ...] = (
               {200: "Namespace", 202: "Namespace"}, query=DELETED, conflicts=True, tag="kubernetes"),
 )  # fmt: skip
 _REVIEWS: tuple[Operation, ...] = tuple(
-    Operation("POST", f"/apis/{version}/{plural}", id_, summary, {201: shape}, query=access_reviews.QUERY, body=_sent(shape),
+    Operation("POST", f"/apis/{version}/{plural}", id_, summary, {201: shape}, query=access_reviews.QUERY,
+              body=_sent(shape),
               body_required=shape != "SelfSubjectReview", known=False, tag="kubernetes")
     for version, plural, id_, summary, shape in (
         (discovery.AUTHORIZATION, "selfsubjectaccessreviews", "reviewAccess", "Ask whether one may do something.",

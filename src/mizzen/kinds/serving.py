@@ -32,7 +32,8 @@ CEILING_MS = 60_000
 
 
 def workload_name(inference_model: str, version: str) -> str:
-    """The first Workload that serves this version for this InferenceModel; `kinds/rules/workload_template.py` names further ones."""
+    """The first Workload that serves this version for this InferenceModel; `kinds/rules/workload_template.py` names
+    further ones."""
     return f"{inference_model}.{version}"
 
 

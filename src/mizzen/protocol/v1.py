@@ -47,7 +47,7 @@ class Given(NamedTuple):
     name: str
     datatype: str
     shape: list[int]
-    plain_elements: list[Any]
+    elements: list[Any]
     """Flat. Those of BYTES are text, or bytes where they came in base64."""
 
 

@@ -9,6 +9,6 @@ only, beside that numpy and the standard library: it must start fast and live be
 
 from __future__ import annotations
 
-from mizzen.runtime.callers import Caller, callers
+from mizzen.runtime.caller_context import Caller, callers
 
 __all__ = ["Caller", "callers"]

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 from mizzen.protocol import tensors
 from mizzen.protocol.frames import framing
 from mizzen.protocol.tensors import Array
-from mizzen.runtime import callers as runtime_callers
-from mizzen.runtime import inputs, outputs, signature
-from mizzen.runtime.callers import Callers
+from mizzen.runtime import caller_context, inputs, outputs, signature
+from mizzen.runtime.caller_context import Callers
 from mizzen.runtime.frameworks.model import BadInput, LoadedModel
 from mizzen.runtime.limits import memory
 from mizzen.runtime.limits.watchdog import Running
@@ -241,7 +240,7 @@ class _Batch:
 
     def _call(self, arrays: dict[str, Array], wanted: tuple[str, ...], places: list[int]) -> dict[str, Array]:
         """The outputs wanted, in that order. _Raised for whatever the model's code raised, _Unknown for a name."""
-        runtime_callers.begin(self._callers, places, self._rows, arrays)
+        caller_context.begin(self._callers, places, self._rows, arrays)
         started = self._running.since = self._clock()
         if self.called_at is None:
             self.called_at = started
@@ -253,7 +252,7 @@ class _Batch:
             raise _Raised from error
         finally:
             self._running.since = None
-            runtime_callers.end()
+            caller_context.end()
             self.seconds += self._clock() - started
         fault = signature.outputs_fault(given, wanted)
         if fault:

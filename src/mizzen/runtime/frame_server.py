@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from mizzen.protocol.frames import framing, large_frames, msgpack
 from mizzen.runtime import batching, feedback
-from mizzen.runtime.callers import Callers
+from mizzen.runtime.caller_context import Callers
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel
 from mizzen.runtime.limits.watchdog import Watchdog

@@ -24,7 +24,7 @@ import os, sys
 from pathlib import Path
 from tests.unit.backups.folders import TAKEN, Quiet
 from mizzen.backups import restoring, shelf
-from mizzen.backups.making import Wanted
+from mizzen.backups.create import Wanted
 
 class Killed(Quiet):
     def step(self, what, total):

@@ -91,7 +91,7 @@ def test_a_digest_nobody_put(blobs: FileBlobs) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)  # the content is written, and not yet in its place
 FileBlobs(Path(sys.argv[1])).put_bytes(b"never finished")
@@ -113,7 +113,7 @@ def test_a_killed_put_leaves_no_blob_and_is_swept_up(blobs: FileBlobs, tmp_path:
 WRITES = """
 import sys
 from pathlib import Path
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 
 class Slow:
     pieces = [b"half", b"other half", b""]
@@ -152,7 +152,7 @@ def test_a_folder_is_swept_up_once_nobody_has_it_open(blobs: FileBlobs) -> None:
 FULL = """
 import resource, sys
 from pathlib import Path
-from mizzen.blobs.files import FileBlobs
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import Unavailable
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))

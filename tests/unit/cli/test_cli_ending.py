@@ -143,7 +143,8 @@ def test_before_collecting_an_interrupt_is_an_exception() -> None:
 
 def test_a_tether_ends_the_plane_with_its_process(plane: Supervised) -> None:
     code = (
-        "import os, pathlib, sys\nfrom mizzen.sdk.connection.tether import KeptTether\nfrom mizzen.supervisor.data_dir import Home\n"
+        "import os, pathlib, sys\nfrom mizzen.sdk.connection.tether import KeptTether\n"
+        "from mizzen.supervisor.data_dir import Home\n"
         "tether = KeptTether(Home.of(pathlib.Path(sys.argv[1])))\nos.kill(os.getpid(), 9)\n"
     )
     pid = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", code, str(plane.home.data_dir)])

@@ -29,7 +29,7 @@ READER = """
 import asyncio, itertools, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from mizzen.controllers.refusals import RefusalsIntake
+from mizzen.controllers.refusal_ingest import RefusalsIntake
 from mizzen.stores.sqlite import SqliteStore
 
 async def main(folder):
@@ -42,7 +42,7 @@ asyncio.run(main(Path(sys.argv[1])))
 WRITER = """
 import sys, time
 from pathlib import Path
-from mizzen.gateway.refusals import Refusals
+from mizzen.gateway.access.refusal_log import Refusals
 
 folder, name, number = Path(sys.argv[1]) / "refusals", sys.argv[2], int(sys.argv[3])
 book = Refusals(folder, name, wall=time.time, call_later=lambda *_: None, file_bytes=4096)

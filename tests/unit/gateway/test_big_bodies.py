@@ -25,7 +25,7 @@ GATEWAY = f"""
 import socket, sys
 from pathlib import Path
 import uvloop
-from mizzen.gateway.serve import Guard, Learning, Limits, Records, serve
+from mizzen.gateway.process import Guard, Learning, Limits, Records, serve
 
 folder = Path(sys.argv[1])
 guard = Guard(access=folder / "access.json", refusals=folder / "refusals", name="g", loopback=True, anonymous=True,

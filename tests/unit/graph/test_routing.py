@@ -72,7 +72,7 @@ def test_the_number_of_a_key_is_the_same_for_ever() -> None:
 
 
 def test_another_process_finds_the_same_number() -> None:
-    code = "from mizzen.graph import routing; print(repr(routing.share_of(b'ann', b'7f3a/router')))"
+    code = "from mizzen.graph import weighted_split; print(repr(weighted_split.share_of(b'ann', b'7f3a/router')))"
     for seed in ("1", "2"):
         told = subprocess.run(
             [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True

@@ -121,7 +121,7 @@ def test_too_many_dimensions() -> None:
 def test_a_gateway_has_no_numpy_until_something_is_large() -> None:
     program = (
         "import sys\n"
-        "from mizzen.gateway import signature\n"
+        "from mizzen.gateway.inference import signature\n"
         "from mizzen.graph import merging, messages\n"
         "from mizzen.protocol import v1\n"
         "entries, style = messages.of_v1(b'{\"instances\": [[1, 2]]}', [signature.Tensor('x', 'FP32', [-1, 2])])\n"

@@ -11,7 +11,7 @@ import pytest
 
 from mizzen.protocol.frames import framing
 from mizzen.runtime import batching, callers
-from mizzen.runtime.callers import NAMED, Caller, Callers
+from mizzen.runtime.caller_context import NAMED, Caller, Callers
 from mizzen.runtime.frameworks import python
 from mizzen.runtime.frameworks.model import Wanted
 

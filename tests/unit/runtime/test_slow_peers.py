@@ -16,7 +16,7 @@ import pytest
 
 from mizzen.protocol.frames import framing, msgpack
 from mizzen.runtime import batching, frame_server
-from mizzen.runtime.callers import Callers
+from mizzen.runtime.caller_context import Callers
 from mizzen.runtime.frameworks import python
 from mizzen.runtime.frameworks.model import LoadedModel
 from mizzen.runtime.reload import Reloader

@@ -12,7 +12,7 @@ from typing import Any
 
 from mizzen.protocol.frames import framing, msgpack
 from mizzen.runtime import batching, frame_server
-from mizzen.runtime.callers import Callers
+from mizzen.runtime.caller_context import Callers
 from mizzen.runtime.frameworks import python
 from mizzen.runtime.frameworks.model import LoadedModel
 from mizzen.runtime.reload import Reloader

@@ -22,9 +22,9 @@ ARMS = ("a", "b", "c")
 COMMON = """
 import asyncio, random, sys
 from pathlib import Path
-from mizzen.graph.plan import Policy
-from mizzen.selection.database import Credit, Given, Score
-from mizzen.selection.desk import Desk
+from mizzen.graph.table_types import Policy
+from mizzen.selection.state_db import Credit, Given, Score
+from mizzen.selection.feedback_writer import Desk
 
 folder, ARMS = Path(sys.argv[1]), ("a", "b", "c")
 

@@ -10,7 +10,10 @@ import pytest
 
 from mizzen.selection.change_marker import Word
 
-BUMPS = "import sys; from pathlib import Path; from mizzen.selection.change_marker import Word; Word(Path(sys.argv[1])).bump()"
+BUMPS = (
+    "import sys; from pathlib import Path; from mizzen.selection.change_marker import Word; "
+    "Word(Path(sys.argv[1])).bump()"
+)
 
 
 def test_each_number_is_another_one(tmp_path: Path) -> None:

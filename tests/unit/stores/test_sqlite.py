@@ -294,7 +294,7 @@ import asyncio, resource, sys, uuid
 from datetime import UTC, datetime
 from pathlib import Path
 from mizzen.errors import Unavailable
-from mizzen.kinds.meta import Meta, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.stores.sqlite import SqliteStore
 
 def limit(size):

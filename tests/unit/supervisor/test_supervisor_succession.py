@@ -312,7 +312,7 @@ def test_a_tether_can_be_untied_and_tells_of_the_end(plane: Supervised) -> None:
 HOLDS_TETHER = """
 import pathlib, sys, time
 from mizzen.supervisor.client import Tether
-from mizzen.supervisor.home import Home
+from mizzen.supervisor.data_dir import Home
 tether = Tether(Home.of(pathlib.Path(sys.argv[1])))
 print("tethered", flush=True)
 time.sleep(600)

@@ -72,7 +72,8 @@ def test_what_feedback_is_kept_for_is_known_by_uid_and_node() -> None:
     graph = table_types.Graph(uid="u", generation=1, nodes=nodes)
     kept = {uid: table_types.Kept(uid=uid, max_bytes=1, max_seconds=1.0) for uid in ("u", "v")}
     plans = {
-        "g": table_types.Plan(graph=graph, kept=kept["u"]), "h": table_types.Plan(graph=graph), "iris-1": table_types.Plan(kept=kept["v"]),
+        "g": table_types.Plan(graph=graph, kept=kept["u"]), "h": table_types.Plan(graph=graph),
+        "iris-1": table_types.Plan(kept=kept["v"]),
     }  # fmt: skip
     routes = tuple(
         table_types.Route(

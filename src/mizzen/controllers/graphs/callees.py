@@ -1,7 +1,7 @@
 """What a graph calls by name: objects of its namespace, whether they answer, and which of them are graphs that call on.
 
-A name stands for what the Table makes it stand for (`graph/compile/table.py`): a graph that was accepted, a server, or a
-model by its current version.
+A name stands for what the Table makes it stand for (`graph/compile/table.py`): a graph that was accepted, a server,
+or a model by its current version.
 """
 
 from __future__ import annotations

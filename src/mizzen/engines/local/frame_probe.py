@@ -1,4 +1,5 @@
-"""Whether a replica is ready: it is as long as it says hello on its socket. `protocol/frames/framing.py` has the words."""
+"""Whether a replica is ready: it is as long as it says hello on its socket. `protocol/frames/framing.py` has the
+words."""
 
 from __future__ import annotations
 

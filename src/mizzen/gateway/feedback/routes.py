@@ -1,8 +1,8 @@
 """POST .../feedback: how well a request was answered. It is credited to what ran for that request, and to nothing else.
 
 What ran is in the record that was kept of it (`selection/records`), or said by the answer's `routing`, sent back. Who
-sent it is answered when it is durable, and every gateway chooses by it (`selection/feedback_writer.py`). After that models that
-want to know are told, children before parents; nobody waits for them.
+sent it is answered when it is durable, and every gateway chooses by it (`selection/feedback_writer.py`). After that
+models that want to know are told, children before parents; nobody waits for them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What all gateways of a plane have counted: this one as it is now, its siblings as they wrote it down last.
 
-Each replaces its file (`protocol/gateway_files/counts.py`) once a second while anything changes, and removes it when it stops. The
-file of a sibling that is not alive is not shown: its successor begins to count anew, under the same name.
+Each replaces its file (`protocol/gateway_files/counts.py`) once a second while anything changes, and removes it when
+it stops. The file of a sibling that is not alive is not shown: its successor begins to count anew, under the same name.
 """
 
 from __future__ import annotations

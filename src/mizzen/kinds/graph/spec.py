@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.graph import graph_rules as graph_rules
-from mizzen.kinds.graph import last_applied
+from mizzen.kinds.graph import graph_rules, last_applied
 from mizzen.kinds.graph.implementations import CustomPod, InlinePod
 from mizzen.kinds.graph.nodes import GraphNode
 from mizzen.kinds.graph.routes import HEADER

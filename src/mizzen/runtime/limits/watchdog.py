@@ -16,7 +16,7 @@ import threading
 import time
 from pathlib import Path
 
-from mizzen.runtime import callers
+from mizzen.runtime import caller_context
 
 LIMIT_SECONDS = 65.0
 """Above every deadline: no request lives longer than 60 s (`CEILING_SECONDS` of the gateway)."""
@@ -62,7 +62,7 @@ class Watchdog:
         try:
             leave_last_words(self._last_words, message)
             faulthandler.dump_traceback(_STDERR)
-            log.error("stuck: %s (%s)", message, callers.named())
+            log.error("stuck: %s (%s)", message, caller_context.named())
         finally:
             os._exit(EXIT_STUCK)  # the main thread would not hear of anything gentler
 

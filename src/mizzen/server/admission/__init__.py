@@ -1,4 +1,5 @@
-"""Checks between a decoded request and the store: decoding, field validation, field managers, trust, guards, idempotency.
+"""Checks between a decoded request and the store: decoding, field validation, field managers, trust, guards,
+idempotency.
 
 Anything that deletes belongs to `server.deletion`; anything that answers HTTP belongs to a group of routes.
 """

@@ -1,4 +1,5 @@
-"""Field managers of objects: who, by which hand, owns which of their fields. `patches/managed_fields.py` has the rules."""
+"""Field managers of objects: who, by which hand, owns which of their fields. `patches/managed_fields.py` has the
+rules."""
 
 from __future__ import annotations
 

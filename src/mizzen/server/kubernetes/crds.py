@@ -27,7 +27,7 @@ from mizzen.server.resources import watch
 from mizzen.server.resources.watch import Beginning
 
 ROOT = f"/apis/{DEFINITIONS}/customresourcedefinitions"
-FILE = Path(__file__).with_name("definitions.json")
+FILE = Path(__file__).with_name("crds.json")
 QUERY = ("resourceVersion", "pretty", "timeout")
 LISTING = (
     *QUERY, "resourceVersionMatch", "limit", "labelSelector", "fieldSelector", "watch", "timeoutSeconds",

@@ -1,7 +1,8 @@
 """Objects as `meta.k8s.io/v1` Tables, which is how kubectl wants what it prints: the server knows which columns. Pure.
 
-Columns are those of `kinds/schema/kind_names.py`, between NAME and AGE; after it, for `-o wide`, those that need room, and who
-wrote the object last. Objects come in their wire form, so those of Kubernetes' own kinds can be shown as well.
+Columns are those of `kinds/schema/kind_names.py`, between NAME and AGE; after it, for `-o wide`, those that need
+room, and who wrote the object last. Objects come in their wire form, so those of Kubernetes' own kinds can be shown
+as well.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Wish:
     document: Mapping[str, Any]
     owners: tuple[Manager, ...] | None = None
     """Who owns which field then; None: whoever writes owns what they change."""
-    warning_headers: tuple[Warn, ...] = ()
+    warnings: tuple[Warn, ...] = ()
 
 
 Wanted = Callable[[Resource], Wish]

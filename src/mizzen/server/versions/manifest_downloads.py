@@ -1,7 +1,8 @@
 """Archives that manifests name, fetched by the plane and registered as versions: one at a time for each InferenceModel.
 
-A download goes on where it broke off, several times, before it counts as failed (`blobs/ingest/download.py`); one that failed
-is begun again after a while, ever more rarely. What is fetched is compared with its sha256 before anything is kept.
+A download goes on where it broke off, several times, before it counts as failed (`blobs/ingest/download.py`); one
+that failed is begun again after a while, ever more rarely. What is fetched is compared with its sha256 before
+anything is kept.
 """
 
 from __future__ import annotations

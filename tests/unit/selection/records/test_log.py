@@ -345,8 +345,8 @@ def test_what_ends_after_the_log_was_closed_is_lost(tmp_path: Path, log: Log) ->
 _WRITER = """
 import os, sys, time
 from pathlib import Path
-from mizzen.graph.plan import Kept
-from mizzen.selection.records.log import Log
+from mizzen.graph.table_types import Kept
+from mizzen.selection.records.writer import Log
 from mizzen.selection.records.record import what_of
 
 log = Log(Path(sys.argv[1]), int(sys.argv[2]), Kept(uid="u", max_bytes=64 << 20, max_seconds=86400.0), wall=time.time)

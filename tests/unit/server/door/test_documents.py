@@ -9,7 +9,7 @@ import pytest
 
 from mizzen.server.kubernetes import discovery, openapi_v3
 from tests.unit.server.harness import serving
-from tools.derived import door
+from tools.derived import kubernetes_openapi
 
 INDEX = openapi_v3.ROOT
 
@@ -23,7 +23,7 @@ def test_each_is_served_as_it_was_made(shared_admin: httpx2.Client) -> None:
     for name, at in shared_admin.get(INDEX).json()["paths"].items():
         answer = shared_admin.get(at["serverRelativeURL"])
         assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
-        assert answer.json() == door.document(f"/{name}")
+        assert answer.json() == kubernetes_openapi.document(f"/{name}")
 
 
 def test_what_the_index_names_may_be_kept_for_ever(shared_admin: httpx2.Client) -> None:

@@ -1,4 +1,4 @@
-"""src/mizzen/server/door/openapi/: the documents of `/openapi/v3`, one for each group and version.
+"""src/mizzen/server/kubernetes/openapi/: the documents of `/openapi/v3`, one for each group and version.
 
 They say in the ways of Kubernetes what openapi.json says in ours, and are made from the same rows. kubectl reads the
 kind of each operation in `x-kubernetes-group-version-kind`, and learns from the parameters of PATCH whether the server
@@ -18,8 +18,8 @@ from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import API_VERSION
 from mizzen.server.kubernetes import access_reviews, crds, discovery
 from mizzen.server.resources.routes import ROOT
-from tools.derived import door_shapes, openapi
-from tools.derived.door_shapes import META, SHARED
+from tools.derived import kubernetes_schemas, openapi
+from tools.derived.kubernetes_schemas import META, SHARED
 from tools.derived.operations import (
     EVERYWHERE,
     KIND,
@@ -34,7 +34,7 @@ from tools.derived.operations import (
 )
 from tools.derived.shapes import Schema, ref
 
-FOLDER = "src/mizzen/server/door/openapi"
+FOLDER = "src/mizzen/server/kubernetes/openapi"
 NAMES = {
     "Status": f"{META}.Status",
     "Patch": f"{META}.Patch",
@@ -74,21 +74,21 @@ class Entry:
 ENTRIES: tuple[Entry, ...] = (
     *(
         Entry(
-            API_VERSION, kind.name, kind.plural, door_shapes.of_kind(kind), "dev.mizzen.v1alpha1",
+            API_VERSION, kind.name, kind.plural, kubernetes_schemas.of_kind(kind), "dev.mizzen.v1alpha1",
             writable=not kind.internal,
         )
         for kind in catalog.KINDS
     ),
-    Entry("v1", "Namespace", "namespaces", door_shapes.NAMESPACE, door_shapes.CORE, namespaced=False),
-    Entry("v1", "Event", "events", door_shapes.EVENT, door_shapes.CORE, writable=False),
-    Entry(discovery.AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", door_shapes.ACCESS_REVIEW,
-          door_shapes.AUTHORIZATION, namespaced=False, asked=True),
-    Entry(discovery.AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", door_shapes.RULES_REVIEW,
-          door_shapes.AUTHORIZATION, namespaced=False, asked=True),
-    Entry(discovery.AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", door_shapes.SELF_REVIEW,
-          door_shapes.AUTHENTICATION, namespaced=False, asked=True),
-    Entry(discovery.DEFINITIONS, "CustomResourceDefinition", "customresourcedefinitions", door_shapes.DEFINITION,
-          door_shapes.EXTENSIONS, writable=False, namespaced=False, fixed=True),
+    Entry("v1", "Namespace", "namespaces", kubernetes_schemas.NAMESPACE, kubernetes_schemas.CORE, namespaced=False),
+    Entry("v1", "Event", "events", kubernetes_schemas.EVENT, kubernetes_schemas.CORE, writable=False),
+    Entry(discovery.AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews",
+          kubernetes_schemas.ACCESS_REVIEW, kubernetes_schemas.AUTHORIZATION, namespaced=False, asked=True),
+    Entry(discovery.AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", kubernetes_schemas.RULES_REVIEW,
+          kubernetes_schemas.AUTHORIZATION, namespaced=False, asked=True),
+    Entry(discovery.AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", kubernetes_schemas.SELF_REVIEW,
+          kubernetes_schemas.AUTHENTICATION, namespaced=False, asked=True),
+    Entry(discovery.DEFINITIONS, "CustomResourceDefinition", "customresourcedefinitions", kubernetes_schemas.DEFINITION,
+          kubernetes_schemas.EXTENSIONS, writable=False, namespaced=False, fixed=True),
 )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def document(root: str) -> dict[str, Any]:
         if not entry.asked:
             name = f"{entry.kind}List"
             gvk = {"x-kubernetes-group-version-kind": [_kind(entry, name)]}
-            schemas |= {f"{entry.name}List": {**door_shapes.listed(entry.name), **gvk}}
+            schemas |= {f"{entry.name}List": {**kubernetes_schemas.listed(entry.name), **gvk}}
     failures = openapi.answers_of_failures(f"{META}.Status")
     return {
         "openapi": "3.0.0",

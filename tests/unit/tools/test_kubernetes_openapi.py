@@ -16,24 +16,24 @@ from mizzen.kinds.catalog import KINDS, Kind
 from mizzen.server.kubernetes import discovery
 from mizzen.server.resources.routes import ROOT
 from tests.unit.server.harness import serving
-from tools.derived import door
-from tools.derived.door_shapes import META
+from tools.derived import kubernetes_openapi
+from tools.derived.kubernetes_schemas import META
 from tools.derived.operations import PATCHES
 
-ROOTS = list(dict.fromkeys(entry.root for entry in door.ENTRIES))
-DOCUMENTS = {root: door.document(root) for root in ROOTS}
+ROOTS = list(dict.fromkeys(entry.root for entry in kubernetes_openapi.ENTRIES))
+DOCUMENTS = {root: kubernetes_openapi.document(root) for root in ROOTS}
 ALL = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 EACH = pytest.mark.parametrize("root", ROOTS)
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def test_the_files_are_the_documents() -> None:
-    pages = door.pages()
-    assert set(pages) == {f"{door.FOLDER}{root}.json" for root in ROOTS}
+    pages = kubernetes_openapi.pages()
+    assert set(pages) == {f"{kubernetes_openapi.FOLDER}{root}.json" for root in ROOTS}
     for root in ROOTS:
-        text = pages[f"{door.FOLDER}{root}.json"]
+        text = pages[f"{kubernetes_openapi.FOLDER}{root}.json"]
         assert json.loads(text) == DOCUMENTS[root]
-        assert (CHECKOUT / f"{door.FOLDER}{root}.json").read_text() == text, "run 'make gen'"
+        assert (CHECKOUT / f"{kubernetes_openapi.FOLDER}{root}.json").read_text() == text, "run 'make gen'"
 
 
 @EACH
