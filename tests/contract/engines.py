@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 SERVES = """
 import os, signal, socket, sys, threading
-from mizzen.protocol.frames import DRAIN, HELLO, encode
+from mizzen.protocol.frames.framing import DRAIN, HELLO, encode
 path, peers = os.environ["MIZZEN_SOCKET"], []
 if os.path.exists(path):
     os.unlink(path)

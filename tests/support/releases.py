@@ -12,7 +12,7 @@ SAID = "VERSION, OLDEST = 2, 2"
 def lay_out(folder: Path, version: int, oldest: int) -> Path:
     """What PYTHONPATH has to name for it."""
     shutil.copytree(SOURCE, folder / "mizzen", ignore=shutil.ignore_patterns("__pycache__"))
-    frames = folder / "mizzen" / "protocol" / "frames.py"
+    frames = folder / "mizzen" / "protocol" / "frames" / "framing.py"
     text = frames.read_text()
     assert SAID in text
     frames.write_text(text.replace(SAID, f"VERSION, OLDEST = {version}, {oldest}"))

@@ -20,8 +20,8 @@ LOOKS = """
 import json, sys
 from pathlib import Path
 from mizzen import frameworks
-from mizzen.blobs import formats
-looks = [formats.look(Path(file), file) for file in sys.argv[1:]]
+from mizzen.blobs import model_formats
+looks = [model_formats.look(Path(file), file) for file in sys.argv[1:]]
 broken = {one.name: str(one) for one in frameworks.broken()}
 print(json.dumps([[look.framework if look else None for look in looks], list(frameworks.known()), broken]))
 """

@@ -23,7 +23,7 @@ _KILLED = """
 import os, sys
 from pathlib import Path
 from tests.unit.backups.folders import TAKEN, Quiet
-from mizzen.backups import restoring, shelf
+from mizzen.backups import folder, restore
 from mizzen.backups.create import Wanted
 
 class Killed(Quiet):
@@ -32,10 +32,10 @@ class Killed(Quiet):
             os.kill(os.getpid(), 9)
 
 if sys.argv[1] == "files":
-    shelf.add(Wanted(Path(sys.argv[2]), TAKEN), Path(sys.argv[3]), Killed())
+    folder.add(Wanted(Path(sys.argv[2]), TAKEN), Path(sys.argv[3]), Killed())
 else:
-    restoring._write = lambda *_: os.kill(os.getpid(), 9)
-    restoring.restore(Path(sys.argv[2]), Path(sys.argv[3]), Killed())
+    restore._write = lambda *_: os.kill(os.getpid(), 9)
+    restore.restore(Path(sys.argv[2]), Path(sys.argv[3]), Killed())
 """
 
 

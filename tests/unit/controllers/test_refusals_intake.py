@@ -30,7 +30,7 @@ import asyncio, itertools, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from mizzen.controllers.refusal_ingest import RefusalsIntake
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite.store import SqliteStore
 
 async def main(folder):
     store = await SqliteStore.open(folder / "mizzen.db", clock=lambda: datetime.now(UTC), new_id=lambda: "id")

@@ -31,7 +31,7 @@ from tests.support.supervised import Supervised, supervised, until
 
 SERVES = """
 import os, socket, sys, numpy, thing
-from mizzen.protocol.frames import HELLO, encode
+from mizzen.protocol.frames.framing import HELLO, encode
 print("with", thing.__version__, sys.prefix, os.environ["MIZZEN_ENVIRONMENT"], flush=True)
 server = socket.socket(socket.AF_UNIX)
 server.bind(os.environ["MIZZEN_SOCKET"])

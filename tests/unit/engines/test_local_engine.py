@@ -27,7 +27,7 @@ from tests.support.supervised import Supervised, supervised
 UID = "5e0f1a2b-3c4d-4e5f-8a6b-9c7d0a1b2c3d"
 HELLO = """
 import os, socket
-from mizzen.protocol.frames import HELLO, encode
+from mizzen.protocol.frames.framing import HELLO, encode
 if os.path.exists(os.environ["MIZZEN_SOCKET"]):
     os.unlink(os.environ["MIZZEN_SOCKET"])
 server = socket.socket(socket.AF_UNIX)

@@ -22,13 +22,14 @@ def predict(inputs):
 SERVER = """
 import sys
 from pathlib import Path
-from mizzen.runtime import server, watchdog
+from mizzen.runtime import frame_server
+from mizzen.runtime.limits import watchdog
 from mizzen.runtime.frameworks import registry
 
 folder = Path(sys.argv[1])
 model = registry.load("python", "user_model:predict", folder, trusted=True, batch=False)
 dog = watchdog.Watchdog(str(folder / "last-words"), limit=0.3, look_every=0.02)
-server.serve(model, str(folder / "r.sock"), dog, lambda old, _: old)
+frame_server.serve(model, str(folder / "r.sock"), dog, lambda old, _: old)
 """
 
 

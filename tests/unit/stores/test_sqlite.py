@@ -227,7 +227,7 @@ HOLDS = """
 import asyncio, os, sys, uuid
 from datetime import UTC, datetime
 from pathlib import Path
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite.store import SqliteStore
 
 async def main():
     store = await SqliteStore.open(Path(sys.argv[1]), clock=lambda: datetime.now(UTC), new_id=lambda: uuid.uuid4().hex)
@@ -295,7 +295,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Resource
-from mizzen.stores.sqlite import SqliteStore
+from mizzen.stores.sqlite.store import SqliteStore
 
 def limit(size):
     # The kernel refuses to let a file grow beyond this: as a full disk does.

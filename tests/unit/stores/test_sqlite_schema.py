@@ -145,7 +145,7 @@ def tables_of_a_new_file(path: Path) -> list[tuple[str, ...]]:
 KILLED = """
 import os, signal, sqlite3, sys
 from pathlib import Path
-from mizzen.stores import schema
+from mizzen.stores.sqlite import schema
 
 def connect(path):
     connection = found(path)
